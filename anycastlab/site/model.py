@@ -1,0 +1,171 @@
+"""The whole of one home, validated once: every number that nodes, router, probe and checks are made from.
+
+Pure data. `load.py` builds it from a pyinfra inventory; everything else receives a `Site` and trusts it.
+Field names are those of the RFCs (4271 BGP, 5880 BFD) and of RouterOS where those have none.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Layout = Literal["routed", "flat"]
+ResolverKind = Literal["adguardhome", "unbound"]
+Platform = Literal["incus", "ssh"]
+
+# RFC 6996 private and ordinary 4-byte AS numbers; 0, 23456 (AS_TRANS) and the last number of each range are reserved.
+Asn = Annotated[int, Field(ge=1, le=4294967294)]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+
+
+class Frozen(BaseModel):
+    """Immutable; unknown keys are errors, so a misspelt setting is never silently ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Bfd(Frozen):
+    """Bidirectional Forwarding Detection, RFC 5880; both ends get the same numbers."""
+
+    interval_ms: int = Field(default=100, ge=10, le=5000, description="desired transmit and required receive interval")
+    multiplier: int = Field(default=3, ge=2, le=100, description="missed packets until the neighbour is down")
+
+    @property
+    def detection_s(self) -> float:
+        """Detection time in seconds: what a silently dead neighbour costs at most (RFC 5880, 6.8.4)."""
+        return self.interval_ms * self.multiplier / 1000
+
+
+class Bgp(Frozen):
+    """One private AS for all nodes and one for the router (FACTS: then no multipath-relax is needed)."""
+
+    node_asn: Asn = 65053
+    router_asn: Asn = 65000
+    keepalive_s: int = Field(default=3, ge=1, le=21845)
+    hold_s: int = Field(default=9, ge=3, le=65535, description="seconds; only the fallback where BFD is blind")
+    connect_retry_s: int = Field(default=1, ge=1, le=65535)
+    password: str | None = Field(default=None, description="TCP-MD5 key, RFC 2385; a secret", repr=False)
+
+
+class Service(Frozen):
+    """The anycast address the household asks."""
+
+    address: IPv4Address = IPv4Address("10.1.9.53")
+    address6: IPv6Address | None = None
+    identity_name: str = Field(default="id.anycast.lan", description="TXT name that tells which node answered")
+
+    @property
+    def prefix(self) -> IPv4Network:
+        return IPv4Network(f"{self.address}/32")
+
+    @property
+    def prefix6(self) -> IPv6Network | None:
+        return IPv6Network(f"{self.address6}/128") if self.address6 else None
+
+
+class Node(Frozen):
+    """One machine that runs a resolver and FRR and announces the service address."""
+
+    name: HostName
+    host: str = Field(description="pyinfra's name of it, such as '@incus/node01'")
+    platform: Platform
+    address: IPv4Address
+    prefix_length: int = Field(ge=8, le=30)
+    gateway: IPv4Address = Field(description="the router's address in this node's subnet; its BGP neighbour")
+    address6: IPv6Address | None = None
+    gateway6: IPv6Address | None = None
+    router_id: IPv4Address
+    resolver: ResolverKind = "adguardhome"
+    architecture: str | None = Field(default=None, description="expected machine (x86_64, aarch64 …); None: the host's")
+    interface: str = Field(default="eth0", description="interface towards the router")
+
+    @property
+    def network(self) -> IPv4Network:
+        return IPv4Network(f"{self.address}/{self.prefix_length}", strict=False)
+
+
+class Resolver(Frozen):
+    """What both resolvers are made from; the same behaviour from outside (see `anycastlab.node`)."""
+
+    upstreams: tuple[str, ...] = Field(min_length=1, description="plain addresses, or tls://, https:// where it can")
+    bootstrap: tuple[IPv4Address | IPv6Address, ...] = ()
+    local_zones: tuple[str, ...] = Field(default=("lan",), description="zones the router knows, without dots at the ends")
+    reverse_zones: tuple[str, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
+    router_dns: IPv4Address = Field(description="where local and reverse zones are asked")
+    blocklist: tuple[str, ...] = Field(default=(), description="names that get no address, subdomains included")
+    upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
+    max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight (FACTS: 300 starve .lan)")
+    cache_bytes: int = Field(default=16 * 1024 * 1024, ge=65536)
+    stale_ttl_s: int = Field(default=30, ge=1, description="TTL on a stale answer, RFC 8767")
+    stale_max_age_s: int = Field(default=12 * 3600, ge=60)
+    dot: bool = Field(default=False, description="DNS over TLS on 853 with a generated certificate")
+
+
+class Router(Frozen):
+    """The RouterOS device (or the lab's stand-in) as its API is reached."""
+
+    name: HostName = "router"
+    host: str = Field(description="pyinfra's name of it, such as '@routeros/192.0.2.1'")
+    api_host: str
+    api_port: int = Field(ge=1, le=65535)
+    tls: bool = True
+    tls_fingerprint: str | None = Field(default=None, description="sha256 of a self-signed certificate, hex")
+    user: str = "anycastlab"
+    bgp_instance: str | None = Field(default=None, description="an existing instance to join; None: one of our own")
+    router_id: IPv4Address
+    lan_networks: tuple[IPv4Network, ...] = Field(min_length=1, description="connected subnets whose hosts may ask")
+    wan_interface: str = Field(description="interface towards the provider; DNS from there is refused")
+    dhcp_network: IPv4Network | None = Field(default=None, description="DHCP network that hands out the service address")
+
+
+class Site(Frozen):
+    """Everything. `Site` that exists is a `Site` without contradictions."""
+
+    lab: str | None = Field(default=None, description="name of the embedded lab; None for a real home")
+    layout: Layout = "routed"
+    service: Service = Service()
+    bgp: Bgp = Bgp()
+    bfd: Bfd = Bfd()
+    resolver: Resolver
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=64)
+    router: Router
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self._unique("name", [node.name for node in self.nodes])
+        self._unique("address", [str(node.address) for node in self.nodes])
+        self._unique("router-id", [str(n.router_id) for n in self.nodes] + [str(self.router.router_id)])
+        if self.bgp.node_asn == self.bgp.router_asn:
+            raise ValueError(f"node_asn and router_asn are both {self.bgp.node_asn}; eBGP needs two")
+        if self.bgp.hold_s < 3 * self.bgp.keepalive_s:
+            raise ValueError(f"bgp_hold_s is {self.bgp.hold_s}, less than three keepalives of {self.bgp.keepalive_s} s")
+        for network in {*(n.network for n in self.nodes), *self.router.lan_networks}:
+            if self.service.address in network:
+                raise ValueError(
+                    f"service_address {self.service.address} lies inside the connected subnet {network}; "
+                    "clients there would ARP for it; choose one outside every subnet"
+                )
+        for node in self.nodes:
+            if node.router_id == self.service.address or node.address == self.service.address:
+                raise ValueError(f"{node.name} uses the service address {self.service.address} as its own")
+            if node.gateway not in node.network:
+                raise ValueError(f"{node.name}: gateway {node.gateway} lies outside its subnet {node.network}")
+            if node.address == node.gateway:
+                raise ValueError(f"{node.name}: address and gateway are both {node.address}")
+        if self.service.address6 and not all(n.address6 and n.gateway6 for n in self.nodes):
+            raise ValueError("service_address6 is set, so every node needs address6 and gateway6")
+        return self
+
+    @staticmethod
+    def _unique(what: str, values: list[str]) -> None:
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"{what} {value} is used {values.count(value)} times; each must be unique")
+
+    def node(self, name: str) -> Node:
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)

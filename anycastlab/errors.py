@@ -8,8 +8,8 @@
     ├── node.ResolverError        obtaining or configuring a resolver
     └── …                         one per package
 
-An error is one sentence that names what is wrong and where, and a hint that says what to do. The command line prints both
-and exits 1; a traceback is a bug.
+An error is one sentence that names what is wrong and where, and a hint that says what to do. The command line prints
+both and exits 1; a traceback is a bug.
 
 It derives from pyinfra's own base error, so one raised inside a deploy, fact or connector is shown as a sentence too.
 """

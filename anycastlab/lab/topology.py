@@ -3,8 +3,8 @@
     upstream ──<lab>-wan── router ──<lab>-lan── client01 …      routed: nodes in a subnet of their own
                              └──────<lab>-dns── node01 …        flat:   nodes on <lab>-lan
 
-A lab has a short name (`ANYCASTLAB_LAB`, default `lab`), so a test run never meets a person's running lab. The default lab's
-Incus project is `anycastlab`, another's `anycastlab-<name>`.
+A lab has a short name (`ANYCASTLAB_LAB`, default `lab`), so a test run never meets a person's running lab. The default
+lab's Incus project is `anycastlab`, another's `anycastlab-<name>`.
 """
 
 from __future__ import annotations

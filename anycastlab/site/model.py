@@ -39,7 +39,7 @@ class Bfd(Frozen):
 
 
 class Bgp(Frozen):
-    """One private AS for all nodes and one for the router (FACTS: then no multipath-relax is needed)."""
+    """One private AS for all nodes and one for the router, so ECMP needs no multipath-relax."""
 
     node_asn: Asn = 65053
     router_asn: Asn = 65000
@@ -91,12 +91,12 @@ class Resolver(Frozen):
 
     upstreams: tuple[str, ...] = Field(min_length=1, description="plain addresses, or tls://, https:// where it can")
     bootstrap: tuple[IPv4Address | IPv6Address, ...] = ()
-    local_zones: tuple[str, ...] = Field(default=("lan",), description="zones the router knows, without dots at the ends")
+    local_zones: tuple[str, ...] = Field(default=("lan",), description="zones the router knows, no final dot")
     reverse_zones: tuple[str, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
     router_dns: IPv4Address = Field(description="where local and reverse zones are asked")
     blocklist: tuple[str, ...] = Field(default=(), description="names that get no address, subdomains included")
     upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
-    max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight (FACTS: 300 starve .lan)")
+    max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight; 300 starve .lan")
     cache_bytes: int = Field(default=16 * 1024 * 1024, ge=65536)
     stale_ttl_s: int = Field(default=30, ge=1, description="TTL on a stale answer, RFC 8767")
     stale_max_age_s: int = Field(default=12 * 3600, ge=60)
@@ -117,7 +117,7 @@ class Router(Frozen):
     router_id: IPv4Address
     lan_networks: tuple[IPv4Network, ...] = Field(min_length=1, description="connected subnets whose hosts may ask")
     wan_interface: str = Field(description="interface towards the provider; DNS from there is refused")
-    dhcp_network: IPv4Network | None = Field(default=None, description="DHCP network that hands out the service address")
+    dhcp_network: IPv4Network | None = Field(default=None, description="DHCP network to hand out the service address")
 
 
 class Site(Frozen):

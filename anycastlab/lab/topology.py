@@ -10,6 +10,7 @@ lab's Incus project is `anycastlab`, another's `anycastlab-<name>`.
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
@@ -83,4 +84,4 @@ class Lab:
         """Port on 127.0.0.1 that leads to the router's API (plain); TLS is the next one. Fixed per lab name."""
         if self.name == "lab":
             return 18728
-        return 20000 + 2 * (sum(ord(c) * 31**i for i, c in enumerate(self.name)) % 5000)
+        return 20000 + 2 * (zlib.crc32(self.name.encode()) % 5000)

@@ -1,0 +1,217 @@
+"""From a pyinfra inventory and its data to a validated `Site`; bad data becomes one sentence, before any operation.
+
+The settings a person edits are flat pyinfra variables (`group_data/`), so `--data resolver=unbound` and per-host values
+work as everywhere in pyinfra. Here they are gathered, checked as a whole, and given their structure.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from anycastlab.errors import AnycastlabError
+from anycastlab.lab import topology
+from anycastlab.site.model import Site
+
+API_TLS_PORT = 8729  # RouterOS service api-ssl
+API_PLAIN_PORT = 8728  # RouterOS service api
+
+# flat pyinfra variable -> where it lives in the model
+_SITE_KEYS: dict[str, tuple[str, ...]] = {
+    "layout": ("layout",),
+    "service_address": ("service", "address"),
+    "service_address6": ("service", "address6"),
+    "identity_name": ("service", "identity_name"),
+    "node_asn": ("bgp", "node_asn"),
+    "router_asn": ("bgp", "router_asn"),
+    "bgp_keepalive_s": ("bgp", "keepalive_s"),
+    "bgp_hold_s": ("bgp", "hold_s"),
+    "bgp_connect_retry_s": ("bgp", "connect_retry_s"),
+    "bgp_password": ("bgp", "password"),
+    "bfd_interval_ms": ("bfd", "interval_ms"),
+    "bfd_multiplier": ("bfd", "multiplier"),
+    "upstreams": ("resolver", "upstreams"),
+    "bootstrap": ("resolver", "bootstrap"),
+    "local_zones": ("resolver", "local_zones"),
+    "reverse_zones": ("resolver", "reverse_zones"),
+    "router_dns": ("resolver", "router_dns"),
+    "blocklist": ("resolver", "blocklist"),
+    "upstream_timeout_ms": ("resolver", "upstream_timeout_ms"),
+    "max_concurrent": ("resolver", "max_concurrent"),
+    "cache_bytes": ("resolver", "cache_bytes"),
+    "stale_ttl_s": ("resolver", "stale_ttl_s"),
+    "stale_max_age_s": ("resolver", "stale_max_age_s"),
+    "dot": ("resolver", "dot"),
+}
+_ROUTER_KEYS: dict[str, str] = {
+    "router_api_host": "api_host",
+    "router_api_port": "api_port",
+    "router_tls": "tls",
+    "router_tls_fingerprint": "tls_fingerprint",
+    "router_user": "user",
+    "router_bgp_instance": "bgp_instance",
+    "router_id": "router_id",
+    "lan_networks": "lan_networks",
+    "wan_interface": "wan_interface",
+    "dhcp_network": "dhcp_network",
+}
+_NODE_KEYS: dict[str, str] = {
+    "node_name": "name",
+    "address": "address",
+    "prefix_length": "prefix_length",
+    "gateway": "gateway",
+    "address6": "address6",
+    "gateway6": "gateway6",
+    "router_id": "router_id",
+    "resolver": "resolver",
+    "architecture": "architecture",
+    "interface": "interface",
+}
+# Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
+_OTHER_KEYS = {
+    "lab", "number", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
+    "node_cpus", "node_memory_mib", "drain_wait_s", "upstream_delay_ms",
+}  # fmt: skip
+KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS
+# How alike an unknown variable must be to a known one to be taken for a misspelling (difflib ratio, 0 to 1).
+_MISSPELLING = 0.85
+
+
+class SiteError(AnycastlabError):
+    """The data of a home or lab is incomplete or contradicts itself."""
+
+
+class HostLike(Protocol):
+    """What is used of `pyinfra.api.Host`."""
+
+    name: str
+
+    @property
+    def data(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The inventory's hosts by their part: the only view of an inventory that the rest of the code has."""
+
+    nodes: tuple[tuple[str, Mapping[str, Any]], ...]
+    router: tuple[tuple[str, Mapping[str, Any]], ...]
+    extra: tuple[tuple[str, Mapping[str, Any]], ...] = field(default=())
+
+
+def from_inventory(inventory: Any) -> Site:
+    """Build and validate the `Site` of a pyinfra inventory with the groups `nodes` and `router`.
+
+    Raises SiteError with one sentence for the first thing that is wrong.
+    """
+
+    def members(group: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        hosts: Sequence[HostLike] = inventory.get_group(group, [])
+        return tuple((host.name, host.data.dict()) for host in hosts)
+
+    known = {name for group in ("nodes", "router") for name, _ in members(group)}
+    extra = tuple((host.name, host.data.dict()) for host in inventory if host.name not in known)
+    return build(Machines(members("nodes"), members("router"), extra))
+
+
+def build(machines: Machines) -> Site:
+    """Pure part of `from_inventory`."""
+    if not machines.nodes:
+        raise SiteError(
+            "The inventory has no host in the group 'nodes'.", "Add at least one node to the inventory file."
+        )
+    if len(machines.router) != 1:
+        raise SiteError(
+            f"The inventory has {len(machines.router)} hosts in the group 'router'; exactly one is needed.",
+            "Name it like '@routeros/192.0.2.1'.",
+        )
+    for name, data in (*machines.nodes, *machines.router, *machines.extra):
+        _refuse_misspellings(name, data)
+    router_name, router_data = machines.router[0]
+    shared: dict[str, Any] = {}
+    for key, path in _SITE_KEYS.items():
+        if router_data.get(key) is not None:
+            _put(shared, path, router_data[key])
+    lab = router_data.get("lab")
+    shared["lab"] = lab
+    layout = router_data.get("layout", "routed")
+    router = {field: router_data[key] for key, field in _ROUTER_KEYS.items() if router_data.get(key) is not None}
+    router["host"] = router_name
+    router.setdefault("api_host", router_name.rpartition("/")[2])
+    router.setdefault("api_port", API_TLS_PORT if router_data.get("router_tls", True) else API_PLAIN_PORT)
+    shared["router"] = router
+    shared["nodes"] = [_node(name, data, lab, layout) for name, data in sorted(machines.nodes, key=lambda m: m[0])]
+    try:
+        return Site.model_validate(shared)
+    except ValidationError as error:
+        raise SiteError(
+            _sentence(error, shared), "Correct it in the inventory or group_data; nothing was changed."
+        ) from None
+
+
+def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> dict[str, Any]:
+    node: dict[str, Any] = {key: data[k] for k, key in _NODE_KEYS.items() if k in data and data[k] is not None}
+    # A shared `router_id` is the router's; a node's own stands in its host data only.
+    node.pop("router_id", None)
+    if "node_router_id" in data:
+        node["router_id"] = data["node_router_id"]
+    node["host"] = host
+    node.setdefault("name", host.rpartition("/")[2].rpartition(":")[2])
+    node["platform"] = "incus" if host.startswith("@incus/") else "ssh"
+    if lab is not None and "number" in data:
+        network, gateway = (
+            (topology.LAN, topology.ROUTER_LAN) if layout == "flat" else (topology.DNS, topology.ROUTER_DNS)
+        )
+        node.setdefault("address", network[topology.FIRST_NODE - 1 + data["number"]])
+        node.setdefault("gateway", gateway)
+        node.setdefault("prefix_length", network.prefixlen)
+    if "address" in node:
+        node.setdefault("router_id", node["address"])
+    return node
+
+
+def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for part in path[:-1]:
+        target = target.setdefault(part, {})
+    target[path[-1]] = value
+
+
+def _refuse_misspellings(host: str, data: Mapping[str, Any]) -> None:
+    for key in data:
+        if key in KNOWN_KEYS or key.startswith(("_", "ssh_", "incus_", "routeros_", "docker_")):
+            continue
+        close = difflib.get_close_matches(key, KNOWN_KEYS, n=1, cutoff=_MISSPELLING)
+        if close:
+            raise SiteError(f"{host} has the unknown setting {key!r}; did you mean {close[0]!r}?")
+
+
+_KEY_OF_PATH: dict[tuple[str, ...], str] = {path: key for key, path in _SITE_KEYS.items()}
+_KEY_OF_ROUTER = {field: key for key, field in _ROUTER_KEYS.items()}
+_KEY_OF_NODE = {field: key for key, field in _NODE_KEYS.items()}
+
+
+def _sentence(error: ValidationError, given: Mapping[str, Any]) -> str:
+    """One sentence for the first complaint, naming the variable a person wrote rather than the model's field."""
+    first = error.errors()[0]
+    path = tuple(first["loc"])
+    reason = first["msg"].removeprefix("Value error, ")
+    where = ""
+    if not path:
+        return f"{reason[0].upper()}{reason[1:]}."
+    if path[0] == "nodes" and len(path) > 1 and isinstance(path[1], int):
+        names: Callable[[int], str] = lambda index: str(given["nodes"][index]["name"])  # noqa: E731
+        where = f" of {names(path[1])}"
+        key = _KEY_OF_NODE.get(str(path[2]), str(path[2])) if len(path) > 2 else "nodes"
+    elif path[0] == "router" and len(path) > 1:
+        key, where = _KEY_OF_ROUTER.get(str(path[1]), str(path[1])), " of the router"
+    else:
+        key = _KEY_OF_PATH.get(tuple(str(p) for p in path[:2]), ".".join(str(p) for p in path))
+    if first["type"] == "missing":
+        return f"The setting {key!r}{where} is missing."
+    if isinstance(first["input"], (str, int, float)) and not isinstance(first["input"], bool):
+        return f"The setting {key!r}{where} is {first['input']!r}: {reason[0].lower()}{reason[1:]}."
+    return f"The setting {key!r}{where} is wrong: {reason[0].lower()}{reason[1:]}."

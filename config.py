@@ -1,0 +1,3 @@
+"""pyinfra's settings for every run from this folder."""
+
+FAIL_PERCENT = 0  # the first machine that fails stops the run: the others keep serving as they are

@@ -1,0 +1,16 @@
+"""The embedded lab's own values; `anycastlab.lab.topology` draws the picture."""
+
+image = "local"  # built here from the machine's own Debian mirror, or a remote image such as "images:debian/13"
+image_release = 13  # Debian release of the local image: 13, or 12
+node_cpus = 1
+node_memory_mib = 512  # three times AdGuard Home's resident memory is the least: filter updates double it for seconds
+
+router_version = "7.22.3"  # RouterOS version that the stand-in answers like; 7.16 to 7.24
+router_dns = "10.1.2.1"
+router_id = "10.1.1.1"
+lan_networks = ["10.1.1.0/24", "10.1.2.0/24"]
+wan_interface = "ether1"
+
+upstreams = ["203.0.113.53"]  # the lab's internet
+upstream_delay_ms = 35  # milliseconds; what a public resolver costs more than the LAN
+blocklist = ["ads.lab.example"]

@@ -1,0 +1,88 @@
+"""The `anycastlab` command. Each subcommand lives in a module of `anycastlab.commands` and is imported when it is used.
+
+Exit codes, everywhere: 0 fine, 1 error (a wrong option too), 2 changes pending or not healthy, 130 on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from anycastlab import __version__
+
+OK, ERROR, PENDING, INTERRUPTED = 0, 1, 2, 130
+
+# subcommand -> (module, its one-line help, shown without importing the module)
+_COMMANDS = {
+    "setup": ("host", "Install and start what the lab needs on this machine."),
+    "doctor": ("host", "Say what on this machine would keep the lab from working."),
+    "up": ("deploy", "Build the home or lab, or bring it to what the inventory says."),
+    "plan": ("deploy", "Show what `up` would change, router included; exit 2 if anything."),
+    "down": ("deploy", "Remove what `up` made, and nothing else."),
+    "status": ("status", "Show nodes, router and service as they are now."),
+    "shell": ("shell", "Run a command, or a shell, on a machine of the lab."),
+    "probe": ("probe", "Show what each node's health probe thinks."),
+    "drain": ("probe", "Take a node out of service; survives its reboot."),
+    "undrain": ("probe", "Put a drained node back into service."),
+    "router": ("router", "The router alone: plan, verify, restore a backup."),
+    "phone": ("phone", "Ask DNS like a household, on a fixed schedule."),
+    "scenario": ("scenario", "Break the lab on purpose and measure what was felt."),
+    "report": ("report", "Tables and a page from recorded scenario runs."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in _COMMANDS:
+            return None
+        module = import_module(f"anycastlab.commands.{_COMMANDS[name][0]}")
+        command = getattr(module, name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="anycastlab")
+def cli() -> None:
+    """Home DNS failover as code, measured."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: runs a subcommand and turns every expected failure into one sentence and an exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="anycastlab", standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ERROR
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Stopped by Ctrl-C.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (such as `head`) has seen enough; a traceback at exit would help nobody.
+        sys.stderr.close()
+        return OK
+    except Exception as error:
+        # Importing the base here keeps `anycastlab --help` free of pyinfra's start-up time.
+        from anycastlab.errors import AnycastlabError
+
+        if not isinstance(error, AnycastlabError):
+            raise
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
+        return ERROR
+    return result if isinstance(result, int) else OK

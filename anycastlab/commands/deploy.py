@@ -1,0 +1,91 @@
+"""`anycastlab up`, `plan` and `down`: pyinfra with our deploy files, and exit codes that a script can use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
+from anycastlab.commands.options import data_option, inventory_option
+
+DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
+
+
+@click.command()
+@inventory_option
+@data_option
+@click.option("--limit", multiple=True, help="Only these machines or groups.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every command's output.")
+def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: bool) -> int:
+    """Build the home or lab, or bring it to what the inventory says. Safe to run again."""
+    return _pyinfra(inventory, DEPLOY, data, limit, ["-v"] if verbose else [])
+
+
+@click.command()
+@inventory_option
+@data_option
+def down(inventory: str, data: tuple[str, ...]) -> int:
+    """Remove what `up` made, router objects included, and nothing else."""
+    return _pyinfra(inventory, TEARDOWN, data, (), [])
+
+
+@click.command()
+@inventory_option
+@data_option
+@click.option("--limit", multiple=True, help="Only these machines or groups.")
+@click.option("--json", "as_json", is_flag=True, help="pyinfra's plan as JSON on standard output.")
+def plan(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], as_json: bool) -> int:
+    """Show what `up` would change, changing nothing. Exit 0: nothing to do, 2: changes pending, 1: error."""
+    command = _command(inventory, DEPLOY, data, limit, ["--dry", "--diff", "--json"])
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if result.returncode != 0:
+        return ERROR
+    planned = json.loads(result.stdout)
+    if as_json:
+        click.echo(result.stdout.rstrip())
+    pending = pending_operations(planned["plan"])
+    if not as_json:
+        for host, names in pending.items():
+            click.echo(f"{host}: {len(names)} to change: {', '.join(names)}")
+        total = sum(len(names) for names in pending.values())
+        click.echo(f"{total} operations would change something." if total else "Nothing to do.")
+    return PENDING if pending else OK
+
+
+def pending_operations(plan: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Host → names of operations that would change it, from the `plan` list of pyinfra's `--json` output."""
+    pending: dict[str, list[str]] = {}
+    for operation in plan:
+        for host in (*operation["hosts_with_change"], *operation["hosts_with_conditional_change"]):
+            pending.setdefault(host, []).append(operation["name"])
+    return dict(sorted(pending.items()))
+
+
+def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> list[str]:
+    if not Path(deploy).is_file():
+        raise click.ClickException(f"There is no {deploy} in {Path.cwd()}. Run this in anycastlab's folder.")
+    options = [part for value in data for part in ("--data", value)]
+    options += [part for value in limit for part in ("--limit", value)]
+    return [sys.executable, "-m", "pyinfra", "-y", *options, *extra, inventory, deploy]
+
+
+def _pyinfra(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> int:
+    command = _command(inventory, deploy, data, limit, extra)
+    # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
+    process = subprocess.Popen(command)
+    interrupted = False
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            continue
+        break
+    if interrupted:
+        return INTERRUPTED
+    return OK if code == 0 else ERROR

@@ -1,0 +1,118 @@
+"""The machines of an inventory, reached through pyinfra's connectors, for commands that look and do not deploy.
+
+One way to every machine: the same connector, credentials and data as a deploy uses, so `status` cannot see another home
+than `up` changes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gevent
+import pyinfra_cli  # noqa: F401  (patches the standard library for gevent, as pyinfra's own command does)
+from pyinfra.api import Config, State, StringCommand
+from pyinfra.api.exceptions import ConnectError, PyinfraError
+from pyinfra.context import ctx_state
+
+from anycastlab.errors import AnycastlabError
+from anycastlab.site.load import from_inventory
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+    from anycastlab.site import Site
+
+# Seconds one read-only command may take on a machine; a frozen container must not hang `status`.
+READ_TIMEOUT_S = 5
+
+
+class FleetError(AnycastlabError):
+    """The inventory cannot be used, or a machine in it not be reached."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command on a machine gave. `code` None: it did not run (not reachable, or no answer in time)."""
+
+    code: int | None
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+class Fleet:
+    """The hosts of one inventory file. Connections are made when a host is first used."""
+
+    def __init__(self, inventory_file: str, data: Mapping[str, Any] | None = None) -> None:
+        path = Path(inventory_file)
+        if not path.is_file():
+            raise FleetError(
+                f"There is no inventory file {inventory_file}.",
+                "Run this in the folder with deploy.py, or give --inventory.",
+            )
+        from pyinfra_cli.inventory import make_inventory
+
+        self._state = State()
+        with ctx_state.use(self._state):
+            inventory = make_inventory(str(path), override_data=dict(data or {}), cwd=str(path.resolve().parent.parent))
+        self._state.init(inventory, Config())
+        self.inventory = inventory
+
+    @cached_property
+    def site(self) -> Site:
+        return from_inventory(self.inventory)
+
+    def names(self) -> list[str]:
+        return sorted(short_name(host) for host in self.inventory)
+
+    def host(self, name: str) -> Host:
+        """The host called `name`, by short name (`node01`) or pyinfra's (`@incus/node01`); connected."""
+        host: Host
+        for host in self.inventory:
+            if name in (host.name, short_name(host)) and not host.name.startswith("@routeros/"):
+                with ctx_state.use(self._state):
+                    host.connect(show_errors=False, raise_exceptions=True)
+                return host
+        known = ", ".join(sorted(short_name(h) for h in self.inventory if not h.name.startswith("@routeros/")))
+        raise FleetError(f"The inventory has no machine {name!r}.", f"It has {known}.")
+
+    def run(self, name: str, argv: Sequence[str], timeout_s: float = READ_TIMEOUT_S) -> Answer:
+        """Run `argv` on a machine; never raises for a machine that does not answer."""
+        try:
+            host = self.host(name)
+            with ctx_state.use(self._state):
+                ok, output = host.run_shell_command(
+                    StringCommand(f"{shlex.join(argv)}; echo anycastlab-exit=$?"),
+                    print_output=False,
+                    print_input=False,
+                    _timeout=int(timeout_s),
+                )
+        except (ConnectError, PyinfraError, TimeoutError, gevent.Timeout, OSError) as error:
+            return Answer(None, stderr=str(error))
+        lines = output.stdout.splitlines()
+        code = None
+        if lines and lines[-1].startswith("anycastlab-exit="):
+            code = int(lines.pop().partition("=")[2])
+        elif not ok:
+            code = 1
+        return Answer(code, "\n".join(lines), output.stderr)
+
+    def run_all(self, commands: Mapping[str, Sequence[str]], timeout_s: float = READ_TIMEOUT_S) -> dict[str, Answer]:
+        """Run one command on each of several machines at once."""
+        jobs = {name: gevent.spawn(self.run, name, argv, timeout_s) for name, argv in commands.items()}
+        gevent.joinall(list(jobs.values()))
+        return {name: job.get() for name, job in jobs.items()}
+
+
+def short_name(host: Host) -> str:
+    """`node01` of `@incus/remote:node01`."""
+    name = host.data.get("node_name") or host.name
+    return str(name).rpartition("/")[2].rpartition(":")[2]

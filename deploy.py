@@ -1,0 +1,29 @@
+"""Build or change the whole home: `pyinfra inventory/lab.py deploy.py`. Reads like a table of contents.
+
+pyinfra orders operations by each host's own list, not by line number across hosts; a phase is real only because every
+host takes part in the barrier at its end.
+"""
+
+from pyinfra import inventory
+
+from anycastlab.site.load import from_inventory
+from tasks.barrier import barrier
+from tasks.check import check
+from tasks.lab import surroundings
+from tasks.node import fresh_nodes, serving_node
+from tasks.router import router
+
+site = from_inventory(inventory)  # everything is validated before the first operation
+
+surroundings(site)  # embedded lab only: the internet, the router's machine, the clients
+fresh_nodes(site)  # nodes that serve nobody yet: all at once
+barrier("nodes that serve nobody are set up")
+
+for node in site.nodes:  # nodes that serve somebody: one at a time, by name
+    serving_node(site, node)
+    barrier(f"{node.name} serves")
+
+router(site)  # through its API, with a plan first
+barrier("the router is set up")
+
+check(site)  # the household's view: an answer through the service address

@@ -1,0 +1,39 @@
+# anycastlab's commands. Each works on a machine that has never seen the project, as root or with sudo, and twice.
+.PHONY: lab test check bench clean-lab venv setup test-tools
+
+BIN := .venv/bin
+
+# The Python environment; does nothing when it is up to date.
+venv:
+	@scripts/bootstrap
+
+# Incus, its storage and the tools to build an image; says what it will change and asks on a terminal.
+setup: venv
+	@$(BIN)/anycastlab setup
+
+# The main job: the whole lab on this machine, then what it looks like.
+lab: setup
+	@$(BIN)/anycastlab doctor
+	@$(BIN)/anycastlab up
+	@$(BIN)/anycastlab status
+
+# What the tests need beyond the lab: a browser for the report page, dnsperf, a foreign architecture.
+test-tools: setup
+	@scripts/test-tools
+
+# Lint, format and types.
+check: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.
+test: check test-tools
+	$(BIN)/pytest
+
+# Measured ratios and medians; takes a while, changes only a lab of its own.
+bench: setup
+	$(BIN)/python -m bench
+
+clean-lab: venv
+	@$(BIN)/anycastlab down

@@ -1,0 +1,1 @@
+"""What the home looks like now: nodes, router and service, seen from each of them."""

@@ -1,0 +1,109 @@
+"""Finds out the `Status` of a home: one command per node, one session with the router, one round of questions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from anycastlab.fleet import Answer, Fleet
+from anycastlab.site import Node, Site
+from anycastlab.status import ask
+from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
+
+LAB_CLIENT = "client01"
+
+# One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part that
+# fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest.
+_NODE_SCRIPT = r"""
+say() { printf '%s\t%s\n' "$1" "$(timeout 2 sh -c "$2" 2>/dev/null | tr -d '\n')"; }
+say architecture 'cat /proc/sys/kernel/arch || uname -m'
+if [ "$1" = adguardhome ]; then say version '/usr/local/lib/anycastlab/AdGuardHome --version'
+else say version 'unbound -V | head -n 1'; fi
+say bgp "vtysh -c 'show bgp summary json'"
+say bfd "vtysh -c 'show bfd peers json'"
+say advertised "vtysh -c 'show bgp ipv4 unicast neighbors $2 advertised-routes json'"
+say drained 'test -e /var/lib/anycastlab/drained && echo yes'
+"""
+
+
+class RouterReader(Protocol):
+    """Reads the router's side; the real one speaks the RouterOS API."""
+
+    def __call__(self, site: Site) -> RouterStatus: ...
+
+
+def gather(fleet: Fleet, read_router: RouterReader) -> Status:
+    """The state of the fleet's home. Never raises for a machine that is down: its part says what is wrong."""
+    site = fleet.site
+    nodes_to_ask = [[str(node.address), site.service.identity_name, "TXT"] for node in site.nodes]
+    questions = [*nodes_to_ask, [str(site.service.address), site.service.identity_name, "TXT"]]
+    router = read_router(site)
+    answers, problem = _ask(fleet, questions)
+    outputs = fleet.run_all(
+        {node.name: ["sh", "-c", _NODE_SCRIPT, "status", node.resolver, str(node.gateway)] for node in site.nodes}
+    )
+    nodes = tuple(
+        node_status(node, site, outputs[node.name], answer)
+        for node, answer in zip(site.nodes, answers[:-1], strict=True)
+    )
+    return Status(nodes, router, service_status(site, answers[-1], problem))
+
+
+def service_status(site: Site, answer: list[str] | None, problem: str | None) -> ServiceStatus:
+    """What asking the service address for the identity says: its text, or no text when the router itself answered."""
+    address = str(site.service.address)
+    if answer is None:
+        return ServiceStatus(address, problem=problem)
+    return ServiceStatus(address, answers=True, answered_by=answer[0] if answer else site.router.name)
+
+
+def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None) -> NodeStatus:
+    """Pure: what one node's script printed, and its answer to the identity question."""
+    # Only an answer with this node's own name counts: anything else is another node, or no resolver of ours.
+    answers = answer is not None and answer[:1] == [node.name]
+    base = NodeStatus(node.name, str(node.address), resolver=node.resolver, answers=answers)
+    if output.code != 0:
+        reason = output.stderr.strip().splitlines()[-1:] or ["it does not respond"]
+        return replace(base, problem=f"cannot be reached: {reason[0]}")
+    said = dict(line.split("\t", 1) for line in output.stdout.splitlines() if "\t" in line)
+    bgp = _json(said.get("bgp", ""), {}).get("ipv4Unicast", {}).get("peers", {})
+    bfd = {peer.get("peer"): peer.get("status") for peer in _json(said.get("bfd", ""), [])}
+    advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
+    return replace(
+        base,
+        architecture=said.get("architecture") or None,
+        version=_version(said.get("version", "")),
+        bgp=bgp.get(str(node.gateway), {}).get("state"),
+        bfd=bfd.get(str(node.gateway)),
+        announced=str(site.service.prefix) in advertised,
+        drained=said.get("drained") == "yes",
+    )
+
+
+def _version(text: str) -> str | None:
+    """`v0.107.79` of `AdGuard Home, version v0.107.79`; `1.22.0` of `Version 1.22.0`."""
+    return text.split()[-1] if text.strip() else None
+
+
+def _json(text: str, empty: Any) -> Any:
+    """The JSON in `text` if it is of the kind of `empty`, else `empty`: a daemon that is down prints an error line."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return empty
+    return value if isinstance(value, type(empty)) else empty
+
+
+def _ask(fleet: Fleet, questions: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
+    """The answers, and why there are none when the asking itself failed."""
+    if fleet.site.lab is None:
+        return ask.ask_all(questions), None
+    source = Path(ask.__file__).read_text(encoding="utf-8")
+    output = fleet.run(LAB_CLIENT, ["python3", "-c", source, json.dumps(questions)], timeout_s=10)
+    if not output.ok:
+        reason = (output.stderr.strip().splitlines() or ["no response"])[-1]
+        return [None] * len(questions), f"the lab's client cannot ask: {reason}"
+    answers: list[list[str] | None] = json.loads(output.stdout)
+    return answers, None

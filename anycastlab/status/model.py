@@ -1,0 +1,77 @@
+"""The state of a home as `anycastlab status` reports it, and what "healthy" means. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One node. A field is None when it could not be found out; `problem` then says why."""
+
+    name: str
+    address: str
+    architecture: str | None = None
+    resolver: str | None = None
+    version: str | None = None
+    bgp: str | None = None  # RFC 4271 state of the session to the router, such as "Established"
+    bfd: str | None = None  # RFC 5880 state, such as "up"
+    announced: bool = False
+    answers: bool = False
+    drained: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class RouterStatus:
+    address: str
+    version: str | None = None
+    next_hops: tuple[str, ...] = ()  # active next hops of the service prefix
+    redirect_active: bool | None = None  # the last resort answers instead of the nodes
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    address: str
+    answers: bool = False
+    answered_by: str | None = None  # node name, or "router" when the last resort answered
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    nodes: tuple[NodeStatus, ...]
+    router: RouterStatus
+    service: ServiceStatus
+
+    def complaints(self) -> list[str]:
+        """One sentence for each thing that is not as it should be; empty: healthy."""
+        found: list[str] = []
+        for node in self.nodes:
+            if node.problem:
+                found.append(f"{node.name}: {node.problem}")
+                continue
+            if node.drained:
+                continue  # out of service because a person wanted it so
+            if not node.answers:
+                found.append(f"{node.name} does not answer on {node.address}.")
+            if node.bgp != "Established":
+                found.append(f"{node.name}: the BGP session to the router is {node.bgp or 'not configured'}.")
+            elif node.bfd != "up":
+                found.append(f"{node.name}: BFD is {node.bfd or 'not configured'}, so a frozen node is noticed late.")
+            if not node.announced:
+                found.append(f"{node.name} does not announce the service address.")
+            elif self.router.problem is None and node.address not in self.router.next_hops:
+                found.append(f"{node.name} announces, but the router has no active route through it.")
+        if self.router.problem:
+            found.append(f"The router: {self.router.problem}")
+        elif self.router.redirect_active:
+            found.append("The last resort is on: the router answers itself because no node does.")
+        if not self.service.answers:
+            found.append(f"The service address {self.service.address} gives no answer.")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,8 +1,8 @@
 """What the probe is told: one JSON file, read and checked once.
 
-The control side builds the same dataclasses and writes them with `to_json`; the node reads them with `from_json`. Unknown
-keys, wrong types and numbers that cannot work are errors (`ConfigError`, one sentence each), so a misspelt setting is
-never silently a default. Every duration is in seconds and on the monotonic clock.
+The control side builds the same dataclasses and writes them with `to_json`; the node reads them with `from_json`.
+Unknown keys, wrong types and numbers that cannot work are errors (`ConfigError`, one sentence each), so a misspelt
+setting is never silently a default. Every duration is in seconds and on the monotonic clock.
 
 The defaults keep these promises with room to spare (floor: 0.12 s from link down until the router's table has changed):
 
@@ -85,7 +85,7 @@ class HoldDown:
     calm_s: float = 180.0
     """Seconds without a change after which the node is trusted as on its first day."""
     changes_per_minute: int = 6
-    """Route changes of its own choice in any 60 s; safety changes (dead resolver, nobody else left) are never held back."""
+    """Route changes of its own choice in any 60 s; safety changes (dead resolver, nobody else left) are not held back."""
 
     def check(self, where: str) -> None:
         _between(f"{where}.base_s", self.base_s, 0, 3600)
@@ -192,6 +192,9 @@ class ProbeConfig:
     state_path: str = "/run/anycastlab/probe.json"
     escalate_path: str = "/run/anycastlab/escalate"
     drain_path: str = "/var/lib/anycastlab/drained"
+    """While this file exists the node stays out of service; it survives a reboot."""
+    stopping_path: str = "/run/anycastlab/resolver-stopping"
+    """While this file exists the resolver is about to stop on purpose, however well it still answers."""
 
     def __post_init__(self) -> None:
         _matches("node", self.node, _HOST, "a host name in lower case")
@@ -228,7 +231,7 @@ class ProbeConfig:
             getattr(self.questions, name).check(f"questions.{name}")
         for key in ("latency", "hold_down", "guard", "effect"):
             getattr(self, key).check(key)
-        for key in ("state_path", "escalate_path", "drain_path"):
+        for key in ("state_path", "escalate_path", "drain_path", "stopping_path"):
             if not getattr(self, key).startswith("/"):
                 raise ConfigError(f"{key} {getattr(self, key)!r} is not an absolute path")
 

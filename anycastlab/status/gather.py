@@ -14,8 +14,8 @@ from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Sta
 
 LAB_CLIENT = "client01"
 
-# One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part that
-# fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest.
+# One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part
+# that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest.
 _NODE_SCRIPT = r"""
 say() { printf '%s\t%s\n' "$1" "$(timeout 2 sh -c "$2" 2>/dev/null | tr -d '\n')"; }
 say architecture 'cat /proc/sys/kernel/arch || uname -m'

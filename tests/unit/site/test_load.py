@@ -1,0 +1,83 @@
+"""A home's data is checked as a whole, and each mistake is one sentence that names the setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anycastlab.site.load import Machines, SiteError, build
+
+SHARED: dict[str, Any] = {
+    "service_address": "10.1.9.53",
+    "layout": "routed",
+    "upstreams": ["203.0.113.53"],
+    "router_dns": "10.1.2.1",
+    "router_id": "10.1.1.1",
+    "lan_networks": ["10.1.1.0/24", "10.1.2.0/24"],
+    "wan_interface": "ether1",
+}
+
+
+def lab(node_changes: dict[str, dict[str, Any]] | None = None, count: int = 3, **changes: Any) -> Machines:
+    shared = {**SHARED, "lab": "lab", **changes}
+    nodes = tuple(
+        (f"@incus/node{n:02d}", {**shared, "number": n, **(node_changes or {}).get(f"node{n:02d}", {})})
+        for n in range(1, count + 1)
+    )
+    return Machines(nodes, (("@routeros/router", {**shared, "router_api_host": "127.0.0.1"}),))
+
+
+def test_lab_nodes_get_addresses_from_their_numbers() -> None:
+    site = build(lab(count=4))
+    assert [str(n.address) for n in site.nodes] == ["10.1.2.11", "10.1.2.12", "10.1.2.13", "10.1.2.14"]
+    assert {str(n.gateway) for n in site.nodes} == {"10.1.2.1"}
+
+
+def test_flat_layout_puts_nodes_among_the_clients() -> None:
+    site = build(lab(layout="flat", router_dns="10.1.1.1"))
+    assert str(site.nodes[0].address) == "10.1.1.11"
+    assert str(site.nodes[0].gateway) == "10.1.1.1"
+
+
+def test_a_node_may_differ_from_the_rest() -> None:
+    site = build(lab({"node02": {"resolver": "unbound"}}))
+    assert [n.resolver for n in site.nodes] == ["adguardhome", "unbound", "adguardhome"]
+
+
+def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
+    board = {**SHARED, "node_name": "node01", "address": "192.0.2.11", "prefix_length": 24, "gateway": "192.0.2.1"}
+    machines = Machines((("192.0.2.11", board),), (("@routeros/192.0.2.1", SHARED),))
+    site = build(machines)
+    assert (site.router.api_host, site.router.api_port, site.router.tls) == ("192.0.2.1", 8729, True)
+    assert site.nodes[0].platform == "ssh"
+
+
+@pytest.mark.parametrize(
+    ("machines", "sentence"),
+    [
+        (Machines((), lab().router), "The inventory has no host in the group 'nodes'."),
+        (Machines(lab().nodes, ()), "The inventory has 0 hosts in the group 'router'; exactly one is needed."),
+        (lab(service_address="10.1.1.53"), "Service_address 10.1.1.53 lies inside the connected subnet 10.1.1.0/24"),
+        (lab({"node02": {"address": "10.1.2.11"}}), "Address 10.1.2.11 is used 2 times"),
+        (lab({"node02": {"node_name": "node01"}}), "Name node01 is used 2 times"),
+        (lab({"node03": {"node_router_id": "10.1.1.1"}}), "Router-id 10.1.1.1 is used 2 times"),
+        (lab(node_asn=0), "The setting 'node_asn' is 0"),
+        (lab(node_asn=4294967296), "The setting 'node_asn' is 4294967296"),
+        (lab(node_asn=65000, router_asn=65000), "Node_asn and router_asn are both 65000"),
+        (lab(bfd_interval_ms=5), "The setting 'bfd_interval_ms' is 5"),
+        (lab(bfd_interval_ms=60000), "The setting 'bfd_interval_ms' is 60000"),
+        (lab({"node01": {"resolver": "bind"}}), "The setting 'resolver' of node01 is 'bind'"),
+        (lab(layout="star"), "The setting 'layout' is 'star'"),
+        (lab(service_address="ten"), "The setting 'service_address' is 'ten'"),
+        (lab(bfd_intervall_ms=100), "has the unknown setting 'bfd_intervall_ms'; did you mean 'bfd_interval_ms'?"),
+        (lab(upstreams=None), "The setting 'upstreams' is missing."),
+        (lab(bgp_hold_s=5), "Bgp_hold_s is 5, less than three keepalives of 3 s"),
+    ],
+)
+def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None:
+    with pytest.raises(SiteError) as raised:
+        build(machines)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "pydantic" not in str(raised.value).lower()

@@ -62,7 +62,7 @@ class Fleet:
 
         self._state = State()
         with ctx_state.use(self._state):
-            inventory = make_inventory(str(path), override_data=dict(data or {}), cwd=str(path.resolve().parent.parent))
+            inventory = make_inventory(str(path), override_data=dict(data or {}), cwd=str(Path.cwd()))
         self._state.init(inventory, Config())
         self.inventory = inventory
 

@@ -1,7 +1,7 @@
 """`python -m bench [NAME…]`: runs the measurements and shows each figure beside its target.
 
-A measurement is a module here with `run() -> dict[str, float | int | str | dict]`; nested dictionaries become dotted names.
-Results are also written to `bench/results/<time>.json` together with the machine they come from.
+A measurement is a module here with `run() -> dict[str, float | int | str | dict]`; nested dictionaries become dotted
+names. Results are also written to `bench/results/<time>.json` together with the machine they come from.
 """
 
 from __future__ import annotations

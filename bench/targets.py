@@ -25,7 +25,7 @@ TARGETS = {
     "deploy.no_change_s": Target(10, "s"),
     "deploy.dry_run_s": Target(10, "s"),
     "deploy.rebuild_three_s": Target(60, "s"),
-    "connector.ratio": Target(0.6, "× incus exec"),
+    "connector.ratio": Target(0.6, "of incus exec"),
     "router.no_change_s": Target(1.5, "s"),
     "router.no_change_round_trips": Target(25, ""),
 }

@@ -1,0 +1,108 @@
+"""One real lab for all tests that need one: built once per run by the real deploy, in a project of its own.
+
+It is called `test`, so it never meets a person's lab. Each test gets it healthy and must leave it so; a test that broke it
+is followed by a deploy that heals it, which is itself the product's promise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAB_NAME = "test"
+# Seconds until a command is taken to hang; a build of the image on a slow machine is the longest.
+COMMAND_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class RunningLab:
+    """The lab as its user has it: through the `anycastlab` command."""
+
+    name: str
+    inventory: str = "inventory/lab.py"
+
+    def command(
+        self, *arguments: str, check: bool = False, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `anycastlab ARGUMENTS…` for this lab; with `check`, a failure raises with what it printed."""
+        result = subprocess.run(
+            [str(Path(sys.executable).with_name("anycastlab")), *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        if check and result.returncode != 0:
+            raise AssertionError(
+                f"anycastlab {' '.join(arguments)} exited {result.returncode}\n{result.stdout}\n{result.stderr}"
+            )
+        return result
+
+    def pyinfra(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `pyinfra ARGUMENTS…` in the product's folder."""
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("pyinfra")), *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "ANYCASTLAB_LAB": self.name, "CI": "true"}
+
+    def status(self) -> dict[str, Any]:
+        result = self.command("status", "--json")
+        assert result.returncode in (0, 2), result.stderr
+        return dict(json.loads(result.stdout))
+
+    def healthy(self) -> bool:
+        return self.command("status", "--json").returncode == 0
+
+    def up(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.command("up", "-i", self.inventory, *options, check=True)
+
+    def exec(self, machine: str, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+        """Run a command on a machine of the lab."""
+        return self.command("shell", machine, "--", *argv, timeout_s=timeout_s)
+
+    def incus(self, *arguments: str) -> str:
+        """Incus' own client, as an independent witness."""
+        project = "anycastlab" if self.name == "lab" else f"anycastlab-{self.name}"
+        result = subprocess.run(
+            ["incus", "--project", project, *arguments], capture_output=True, text=True, check=True, timeout=60
+        )
+        return result.stdout
+
+
+@pytest.fixture(scope="session")
+def built_lab() -> Iterator[RunningLab]:
+    lab = RunningLab(LAB_NAME)
+    lab.command("down", check=True)
+    lab.up()
+    yield lab
+    lab.command("down", check=True)
+
+
+@pytest.fixture
+def lab(built_lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, healthy before and after the test."""
+    if not built_lab.healthy():
+        built_lab.up()
+    yield built_lab
+    if not built_lab.healthy():
+        built_lab.up()

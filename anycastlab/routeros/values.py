@@ -27,6 +27,15 @@ _BOOLEANS: Final = frozenset(
         "use-bfd",
     }
 )
+#: Defaults of properties we set (MikroTik manual), needed where a router does not print what equals its default.
+_DEFAULTS: Final = {
+    "connect": "yes",
+    "disabled": "no",
+    "forbid-bfd": "no",
+    "ignore-initial-down": "no",
+    "ignore-initial-up": "no",
+    "listen": "yes",
+}
 _TIMES: Final = frozenset(
     {"hold-time", "interval", "keepalive-time", "min-rx", "min-tx", "start-delay", "startup-delay", "timeout"}
 )
@@ -84,8 +93,9 @@ def canonical(prop: str, value: str) -> str:
 
 
 def same(prop: str, one: str | None, other: str | None) -> bool:
-    """Do both mean the same? An absent value and an empty one do."""
-    return canonical(prop, one or "") == canonical(prop, other or "")
+    """Do both mean the same? An absent value means the default, which routers leave out of what they print."""
+    default = _DEFAULTS.get(prop, "")
+    return canonical(prop, one or default) == canonical(prop, other or default)
 
 
 def boolean(value: str) -> str:

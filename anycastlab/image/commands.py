@@ -1,0 +1,94 @@
+"""The command lines of the build. Pure: what is run is decided here, how it is run elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anycastlab.image.definition import ImageDefinition
+
+_TIDY = (
+    # Kept by the packages' own scripts, rebuilt when needed, or different on every build.
+    'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/log/apt "$1"/var/log/*.log '
+    '"$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old '
+    '"$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/etc/hostname '
+    '"$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99mmdebstrap'
+)
+# systemd compares these two with /usr: up to date means no ldconfig, hwdb and catalogue run at a machine's first boot.
+_STAMP = 'for d in etc var; do touch -r "$1/usr" "$1/$d/.updated"; done'
+
+
+def builder_command(
+    definition: ImageDefinition, *, root: bool, overlay: Path, apt_options: Path, keyring: str, sources_on_stdin: bool
+) -> list[str]:
+    """mmdebstrap, writing a tar of the root file system to its standard output.
+
+    With `sources_on_stdin` it reads its sources.list from its input (an address there may hold a password, and a
+    command line is public); without, it uses its own default Debian archive.
+    """
+    disable = " ".join(definition.disabled)
+    enable = " ".join(definition.enabled)
+    hooks = [
+        f"tar-in {overlay} /",
+        f'chroot "$1" systemctl --quiet disable {disable}',
+        f'chroot "$1" systemctl --quiet enable {enable}',
+        'ln -sfn /usr/lib/systemd/system/multi-user.target "$1/etc/systemd/system/default.target"',
+        _TIDY,
+        _STAMP,
+    ]
+    return [
+        "mmdebstrap",
+        f"--mode={'root' if root else 'unshare'}",
+        "--variant=apt",
+        "--format=tar",
+        f"--architectures={definition.debian_architecture}",
+        f"--include={','.join(definition.packages)}",
+        f"--keyring={keyring}",
+        f"--aptopt={apt_options}",
+        "--dpkgopt=force-unsafe-io",  # a power cut ruins the build anyway: no need to flush every file
+        *(f"--dpkgopt=path-exclude={path}" for path in definition.left_out),
+        *(f"--dpkgopt=path-include={path}" for path in definition.kept),
+        "--skip=cleanup/apt/lists",  # the tidy hook below does it, with everything else
+        "--skip=output/dev",  # Incus brings its own /dev
+        *(f"--customize-hook={hook}" for hook in hooks),
+        definition.codename,
+        "-",
+        *(["-"] if sources_on_stdin else []),
+    ]
+
+
+def contained(command: list[str], *, root: bool) -> list[str]:
+    """The command such that it, its children and its mounts cannot outlive this process, even after a `kill -9`."""
+    bound = ["setpriv", "--pdeathsig", "KILL", "--"]
+    if root:
+        # Mounts and processes of the build live in name spaces that end with their first process.
+        bound += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"]
+    return bound + command
+
+
+def squash_command(target: Path) -> list[str]:
+    """sqfstar reads the tar while it is being written, on all processors. It ignores the root directory's own entry: the
+    mode has to be given, or `/` is open to everyone.
+
+    lz4 takes half a second for 145 MiB; zstd would need 17 s for 90 MiB, and sqfstar 4.5 cannot be told a
+    lower level.
+    """
+    sqfstar = ["sqfstar", "-comp", "lz4", "-root-mode", "755", "-quiet", "-no-progress", str(target)]
+    return ["setpriv", "--pdeathsig", "KILL", "--", *sqfstar]
+
+
+def apt_options(proxies: dict[str, str]) -> str:
+    """apt.conf text for the build; `proxies` maps `Acquire::http::Proxy` and the like to the host's values."""
+    lines = ['Acquire::Languages "none";', 'Acquire::Retries "3";', 'APT::Install-Recommends "false";']
+    lines += [f'{key} "{value}";' for key, value in sorted(proxies.items())]
+    return "\n".join(lines) + "\n"
+
+
+def parse_proxies(dump: str) -> dict[str, str]:
+    """Proxy settings among the output of `apt-config dump`."""
+    proxies = {}
+    for line in dump.splitlines():
+        key, _, value = line.partition(" ")
+        value = value.strip().rstrip(";").strip('"')
+        if value and key.startswith(("Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::ftp::Proxy")):
+            proxies[key] = value
+    return proxies

@@ -1,0 +1,155 @@
+"""One record per scheduled question, and its two file forms: CSV and JSON lines with the same fields.
+
+query                  number in the schedule, from 0
+client                 which phone asked (its stub resolver's name; `wire` asks once and never retries)
+server, name, type, kind   who was asked first, and what
+intended_ns, sent_ns   when it should have been and was sent: CLOCK_MONOTONIC of the machine, in nanoseconds; the
+                       summary's `clock` maps it to wall time. `sent_ns` is empty when it was never sent
+latency_ms             from the INTENDED time to the first acceptable answer on the wire, in milliseconds
+outcome                of the first transmission, on the wire:
+                         answered   right answer within the stall limit
+                         stalled    right answer within the timeout, but slower than the stall limit
+                         lost       nothing acceptable within the timeout, nor after it
+                         late       an answer after the timeout; it counts as lost
+                         servfail   SERVFAIL within the timeout
+                         wrong      another error, or data that a working resolver would not give
+                         skipped    the phone failed to send it (its own fault: the run is not valid)
+                         open       the run was stopped before this was decided
+rcode                  of that answer, by name
+node                   identity of whoever serves this query's flow; `other` when it has no identity (such as the
+                       router's own resolver); empty when unknown. See sender.py for how it is found
+truncated              the answer did not fit and was fetched again over TCP
+duplicates, discarded  further copies of the answer; messages with a wrong id or question, or no DNS at all
+tries                  queries the stub resolver sent for this question, the first included
+felt, felt_ms          what the person got, after the retries of that stub resolver, and after how long:
+                       answered, servfail, wrong, lost (the stub gave up), skipped, open
+note                   the system's reason, such as `connection refused`
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, TextIO
+
+from anycastlab.phone.errors import PhoneError
+
+
+class Outcome(StrEnum):
+    """What became of a query."""
+
+    ANSWERED = "answered"
+    STALLED = "stalled"
+    LOST = "lost"
+    LATE = "late"
+    SERVFAIL = "servfail"
+    WRONG = "wrong"
+    SKIPPED = "skipped"
+    OPEN = "open"
+
+
+# Nothing acceptable came in time.
+LOSSES = frozenset({Outcome.LOST, Outcome.LATE})
+
+OTHER_NODE = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line; the module's text describes the fields."""
+
+    query: int
+    client: str
+    server: str
+    name: str
+    type: str
+    kind: str
+    intended_ns: int
+    sent_ns: int | None
+    latency_ms: float | None
+    outcome: Outcome
+    rcode: str
+    node: str
+    truncated: bool
+    duplicates: int
+    discarded: int
+    tries: int
+    felt: Outcome
+    felt_ms: float | None
+    note: str = ""
+
+
+COLUMNS = tuple(field.name for field in fields(Record))
+_INTEGERS = {"query", "intended_ns", "duplicates", "discarded", "tries"}
+
+
+def as_dict(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in COLUMNS}
+
+
+def write_csv(records: Iterable[Record], out: TextIO) -> None:
+    """Header and one line per record; empty cells for what does not exist, true/false in lower case."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for record in records:
+        writer.writerow([_cell(value) for value in as_dict(record).values()])
+
+
+def write_jsonl(records: Iterable[Record], out: TextIO) -> None:
+    for record in records:
+        out.write(json.dumps(as_dict(record), separators=(",", ":")) + "\n")
+
+
+def read_csv(lines: Iterable[str]) -> Iterator[Record]:
+    """Inverse of `write_csv`; raises PhoneError with the line."""
+    for number, row in enumerate(csv.DictReader(lines), 2):
+        yield _record({name: _from_cell(name, value) for name, value in row.items()}, number)
+
+
+def read_jsonl(lines: Iterable[str]) -> Iterator[Record]:
+    """Inverse of `write_jsonl`; raises PhoneError with the line."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                values = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise PhoneError(f"Line {number} of the records is not JSON: {error}.") from None
+            yield _record(values, number)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _from_cell(name: str, value: str | None) -> object:
+    if value is None:
+        return None
+    if name in _INTEGERS:
+        return int(value) if value.isdigit() else value
+    if name == "sent_ns":
+        return int(value) if value.isdigit() else None
+    if name in ("latency_ms", "felt_ms"):
+        return float(value) if value else None
+    return value == "true" if name == "truncated" else value
+
+
+def _record(values: Any, number: int) -> Record:
+    if not isinstance(values, dict) or set(values) != set(COLUMNS):
+        raise PhoneError(
+            f"Line {number} of the records does not have the columns of this version.",
+            f"Expected: {', '.join(COLUMNS)}.",
+        )
+    try:
+        checked = {**values, "outcome": Outcome(values["outcome"]), "felt": Outcome(values["felt"])}
+    except ValueError as error:
+        raise PhoneError(f"Line {number} of the records: {error}.") from None
+    if any(type(checked[name]) is not int for name in _INTEGERS):
+        raise PhoneError(f"Line {number} of the records: a count or time is not a whole number.")
+    return Record(**checked)

@@ -1,0 +1,231 @@
+"""The ground a lab stands on: its Incus project and its bridges. Made on demand, removed without a trace.
+
+Several hosts of one run start at the same moment, and several runs may: so nothing is assumed between looking and
+creating. Whoever loses the race waits until the winner's work is usable.
+
+Bridges carry no address, no NAT, no DHCP and no IPv6 of the host. Everything is tagged `user.anycastlab=<lab>`; what
+has no such tag is never changed or removed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from anycastlab.lab.topology import Lab
+
+from . import limits
+from .desired import OWNER_KEY
+from .errors import ExistsError, IncusError, MissingError
+from .rest import Rest
+
+BRIDGE_CONFIG = {
+    "ipv4.address": "none",
+    "ipv6.address": "none",
+    "ipv4.nat": "false",
+    "ipv6.nat": "false",
+}
+PROJECT_CONFIG = {
+    "features.images": "false",  # the base image is shared by all labs
+    "features.profiles": "true",  # an empty default profile of its own: instances get everything from us
+    "features.networks": "false",
+    "features.storage.volumes": "true",
+}
+
+
+def ensure_lab_networks(rest: Rest, lab: Lab, networks: Iterable[str] | None = None) -> None:
+    """Makes the lab's project and bridges (all, or just `networks`) unless they are there, and waits until usable."""
+    server = rest.in_project(None)
+    _ensure(
+        look=lambda: server.find(f"/projects/{quote(lab.project)}"),
+        make=lambda: server.run(
+            "post",
+            "/projects",
+            {
+                "name": lab.project,
+                "description": f"anycastlab: lab {lab.name}",
+                "config": {**PROJECT_CONFIG, OWNER_KEY: lab.name},
+            },
+        ),
+        usable=lambda _: True,
+        what=f"project {lab.project}",
+        lab=lab,
+    )
+    for name in networks if networks is not None else lab.bridges:
+        _ensure(
+            look=lambda name=name: server.find(f"/networks/{quote(name)}"),  # type: ignore[misc]
+            make=lambda name=name: server.run(  # type: ignore[misc]
+                "post",
+                "/networks",
+                {
+                    "name": name,
+                    "type": "bridge",
+                    "description": f"anycastlab: lab {lab.name}",
+                    "config": {**BRIDGE_CONFIG, OWNER_KEY: lab.name},
+                },
+            ),
+            usable=lambda _, name=name: _is_up(server, name),  # type: ignore[misc]
+            what=f"network {name}",
+            lab=lab,
+        )
+
+
+def _ensure(
+    look: Callable[[], Any | None],
+    make: Callable[[], Any],
+    usable: Callable[[Any], bool],
+    what: str,
+    lab: Lab,
+) -> None:
+    deadline = time.monotonic() + limits.READY_TIMEOUT_S
+    while True:
+        found = look()
+        if found is None:
+            with suppress(ExistsError):  # somebody was faster; look again
+                make()
+        elif not owned(found, lab):
+            if not found.get("managed", True):
+                raise IncusError(
+                    f"This host has an interface called {what.removeprefix('network ')} that Incus did not make.",
+                    "Rename it, or choose another lab name (ANYCASTLAB_LAB).",
+                )
+            raise IncusError(
+                f"The Incus {what} exists and was not made by lab {lab.name}; it is left alone.",
+                "Choose another lab name (ANYCASTLAB_LAB), or remove it yourself.",
+            )
+        elif usable(found):
+            return
+        if time.monotonic() > deadline:
+            raise IncusError(f"The Incus {what} did not become usable within {limits.READY_TIMEOUT_S:g} s.")
+        if found is not None:
+            time.sleep(limits.READY_POLL_S)
+
+
+def owned(found: dict[str, Any], lab: Lab) -> bool:
+    """Whether an object of the API is tagged as this lab's."""
+    return (found.get("config") or {}).get(OWNER_KEY) == lab.name
+
+
+def _is_up(server: Rest, network: str) -> bool:
+    state = server.find(f"/networks/{quote(network)}/state")
+    return state is not None and state.get("state") == "up"
+
+
+# Removal -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a lab has on a server: `instances`, `networks` and whether its project is there; `foreign` is not ours."""
+
+    instances: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    project: bool = False
+    images: tuple[str, ...] = ()  # fingerprints
+    pool: bool = False
+    foreign: tuple[str, ...] = field(default=())
+
+    @property
+    def empty(self) -> bool:
+        return not (self.instances or self.networks or self.project or self.images or self.pool)
+
+    def lines(self) -> list[str]:
+        return [
+            *(f"- instance {name}" for name in self.instances),
+            *(f"- bridge {name}" for name in self.networks),
+            *(["- project"] if self.project else []),
+            *(f"- image {fingerprint[:12]}" for fingerprint in self.images),
+            *(["- storage pool"] if self.pool else []),
+        ]
+
+
+def survey(rest: Rest, lab: Lab, *, images: bool = False, pool: bool = False) -> Inventory:
+    """Everything that `remove_lab` would remove."""
+    server, inside = rest.in_project(None), rest.in_project(lab.project)
+    project = server.find(f"/projects/{quote(lab.project)}")
+    ours: list[str] = []
+    foreign: list[str] = []
+    if project is not None:
+        for instance in inside.get("/instances", recursion="1"):
+            (ours if owned(instance, lab) else foreign).append(instance["name"])
+    networks = [n["name"] for n in server.get("/networks", recursion="1") if n.get("managed") and owned(n, lab)]
+    found_images = []
+    if images:
+        for image in server.get("/images", recursion="1"):
+            if (image.get("properties") or {}).get(OWNER_KEY):
+                found_images.append(image["fingerprint"])
+    found_pool = None
+    if pool:
+        found_pool = server.find(f"/storage-pools/{quote(lab.pool)}")
+    return Inventory(
+        instances=tuple(ours),
+        networks=tuple(networks),
+        project=project is not None and owned(project, lab) and not foreign,
+        images=tuple(found_images),
+        pool=found_pool is not None and bool((found_pool.get("config") or {}).get(OWNER_KEY)),
+        foreign=tuple(foreign),
+    )
+
+
+def clear_lab(
+    rest: Rest, lab: Lab, *, images: bool = False, pool: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> Inventory:
+    """Removes the lab's instances, bridges and project, and only those; returns what there was.
+
+    `images` also removes the base images anycastlab built, `pool` its storage pool (only once nothing else uses it).
+    """
+    there = survey(rest, lab, images=images, pool=pool)
+    server, inside = rest.in_project(None), rest.in_project(lab.project)
+    _delete_instances(inside, there.instances)
+    for name in there.networks:
+        tell(f"removing bridge {name}")
+        _quietly(lambda name=name: server.run("delete", f"/networks/{quote(name)}"))  # type: ignore[misc]
+    for fingerprint in there.images:
+        _quietly(lambda f=fingerprint: server.run("delete", f"/images/{f}"))  # type: ignore[misc]
+    if there.project:
+        _quietly(lambda: server.run("delete", f"/projects/{quote(lab.project)}"))
+    if there.pool and not server.get(f"/storage-pools/{quote(lab.pool)}").get("used_by"):
+        _quietly(lambda: server.run("delete", f"/storage-pools/{quote(lab.pool)}"))
+    return there
+
+
+def _delete_instances(inside: Rest, names: Iterable[str]) -> None:
+    """Stops and deletes all at once: the server works on each in the background."""
+    names = list(names)
+    stopping = []
+    for name in names:
+        try:
+            stopping.append(
+                inside.call(
+                    "put",
+                    f"/instances/{quote(name)}/state",
+                    {"action": "stop", "force": True, "timeout": limits.STOP_TIMEOUT_S},
+                )
+            )
+        except IncusError:
+            continue  # stopped already, or gone
+    for answer in stopping:
+        try:
+            inside.wait(answer["operation"], limits.OPERATION_TIMEOUT_S)
+        except IncusError:
+            continue  # deletion says what is wrong, if anything is
+    deleting = []
+    for name in names:
+        try:
+            deleting.append(inside.call("delete", f"/instances/{quote(name)}"))
+        except MissingError:
+            continue
+    for answer in deleting:
+        _quietly(lambda a=answer: inside.wait(a["operation"], limits.OPERATION_TIMEOUT_S))  # type: ignore[misc]
+
+
+def _quietly(remove: Callable[[], Any]) -> None:
+    """Runs a removal; something that is gone already is as good as removed."""
+    try:
+        remove()
+    except MissingError:
+        return

@@ -1,0 +1,23 @@
+"""Every wait and bound of this package, each with its unit and its reason."""
+
+from __future__ import annotations
+
+CONNECT_TIMEOUT_S = 5.0  # a daemon on this host accepts at once; a remote one over a home uplink within a second
+REQUEST_TIMEOUT_S = 60.0  # silence on one request; the daemon itself is busy for seconds while it unpacks an image
+OPERATION_TIMEOUT_S = 180.0  # creating, starting, stopping or deleting one instance on a slow disk
+TRANSFER_TIMEOUT_S = 300.0  # one file; 30 MB to a small board's SD card takes about ten seconds
+
+KEPT_CONNECTIONS = 16  # idle connections kept open per server; more hosts at once just open more
+
+TIMEOUT_KILL_AFTER_S = 2  # between SIGTERM and SIGKILL for a command that ran out of time inside the instance
+TIMEOUT_GRACE_S = 10.0  # how long past its own time limit a command may take to be reported back
+
+BOOT_TIMEOUT_S = (
+    60.0  # from start to systemd's multi-user.target; about 1 s on an idle machine, ten instances at once 10 s
+)
+BOOT_POLL_S = 0.05  # how often the machine is asked meanwhile
+
+READY_POLL_S = 0.05  # how often something that another run is just creating is looked at again
+READY_TIMEOUT_S = 15.0  # until a bridge or project that another run is creating must be there
+
+STOP_TIMEOUT_S = 30  # whole seconds the daemon may take for a forced stop

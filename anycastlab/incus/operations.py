@@ -1,0 +1,200 @@
+"""pyinfra operations: an instance is as described, is gone, or a whole lab is gone.
+
+Each looks, tells under `--diff` what it would do, and only then yields. The work itself is a plain function that
+pyinfra calls while it executes; what fails in it is one sentence and a failed host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+from pyinfra import host, logger, state
+from pyinfra.api import FunctionCommand, operation
+from pyinfra.api.output import format_text
+
+from anycastlab.errors import AnycastlabError
+from anycastlab.lab.topology import InstanceSpec, Lab
+
+from . import desired, instances, labs
+from .connector import IncusConnector
+from .desired import Plan
+from .errors import IncusError
+from .facts import IncusAlias, IncusInstance, IncusNetwork, IncusProject
+from .rest import Rest, connect
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
+
+Commands = Generator[FunctionCommand, None, None]
+
+_VERBS = {"recreate": "remake the half-made", "rebuild": "delete and recreate"}
+_COLOURS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+@operation()
+def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) -> Commands:
+    """The instance exists as `spec` says and runs, booted; project and bridges are made on the way.
+
+    + spec: name, interfaces with addresses, limits, proxies, files of the first boot
+    + image: alias of a local image, or `images:NAME` on the public image server
+    + lab: whose project and bridges
+    + rebuild: delete it and make it anew, whatever it is
+
+    What can be changed while it runs is changed so (limits, interfaces, proxies). What cannot is refused with a
+    sentence that names `rebuild`. An instance this lab did not make is never touched.
+    """
+    actual = host.get_fact(IncusInstance, instance=spec.name, project=lab.project)
+    alias = host.get_fact(IncusAlias, alias=image) if ":" not in image else None
+    fingerprint = str(alias["target"]) if alias else None
+    todo = desired.plan(spec, lab, actual, rebuild=rebuild, fingerprint=fingerprint)
+    connector = host.connector
+    if todo.step in ("create", "recreate", "rebuild") and isinstance(connector, IncusConnector):
+        connector.see_empty()
+
+    if _first_look() and todo.notice:
+        host.log(todo.notice, logger.warning)
+    if todo.blocked:
+        yield _command(_refuse, todo.blocked)
+        return
+    if not todo.is_change:
+        host.noop(f"instance {spec.name} is as described")
+        return
+    networks = list(dict.fromkeys(nic.network for nic in spec.nics))
+    if _shows_diff():
+        lines = list(map(str, todo.changes))
+        if todo.step in ("create", "recreate", "rebuild"):
+            ground = [f"+ {thing}" for thing in _missing_ground(lab, networks)]
+            lines = [*ground, f"+ instance {spec.name}: project {lab.project}, image {image}", *lines]
+        _show(f"Will {_VERBS.get(todo.step, todo.step)} instance {spec.name}", lines)
+    yield _command(_carry_out, spec, image, lab, networks, todo)
+
+
+@operation()
+def lab_networks(lab: Lab) -> Commands:
+    """The lab's project and its three bridges exist."""
+    missing = _missing_ground(lab, lab.bridges)
+    if not missing:
+        host.noop(f"project and bridges of lab {lab.name} exist")
+        return
+    if _shows_diff():
+        _show(f"Will prepare lab {lab.name}", [f"+ {thing}" for thing in missing])
+    yield _command(_ensure_networks, lab)
+
+
+@operation()
+def absent(name: str, lab: Lab) -> Commands:
+    """The instance does not exist; one this lab did not make is refused."""
+    actual = host.get_fact(IncusInstance, instance=name, project=lab.project)
+    if actual is None:
+        host.noop(f"instance {name} does not exist")
+        return
+    if not labs.owned(actual, lab):
+        yield _command(_refuse, f"The instance {name} was not made by lab {lab.name}; it is left alone.")
+        return
+    if _shows_diff():
+        _show(f"Will delete instance {name}", [])
+    yield _command(_delete, name, lab)
+
+
+@operation()
+def remove_lab(lab: Lab, images: bool = False, pool: bool = False) -> Commands:
+    """Nothing of the lab is left: instances, bridges, project; what it did not make stays.
+
+    + images: also the base images anycastlab built (other labs may use them)
+    + pool: also its storage pool, once nothing uses it
+    """
+    try:
+        there = labs.survey(_rest(host, lab), lab, images=images, pool=pool)
+    except AnycastlabError as error:
+        yield _command(_refuse, str(error))
+        return
+    if there.foreign and _first_look():
+        host.log(f"left alone, not made by lab {lab.name}: {', '.join(there.foreign)}", logger.warning)
+    if there.empty:
+        host.noop(f"nothing is left of lab {lab.name}")
+        return
+    if _shows_diff():
+        _show(f"Will remove lab {lab.name}", there.lines())
+    yield _command(_clear, lab, images, pool)
+
+
+# What is done while pyinfra executes ---------------------------------------------------------------------------------
+
+
+def _command(work: Callable[..., None], *arguments: object) -> FunctionCommand:
+    return FunctionCommand(_succeeds, (work, *arguments), {})
+
+
+# pyinfra passes `state` and `host`, and heeds the answer, only for a function with parameters of these names.
+def _succeeds(state: State, host: Host, work: Callable[..., None], *arguments: object) -> bool:  # noqa: ARG001
+    """Runs `work(host, *arguments)`; an error of ours is a sentence, not a traceback."""
+    try:
+        work(host, *arguments)
+    except AnycastlabError as error:
+        host.log_styled(str(error), fg="red", log_func=logger.error)
+        return False
+    return True
+
+
+def _carry_out(host: Host, spec: InstanceSpec, image: str, lab: Lab, networks: list[str], todo: Plan) -> None:
+    rest = _rest(host, lab)
+    labs.ensure_lab_networks(rest, lab, networks)
+    if todo.step in ("recreate", "rebuild"):
+        instances.delete(rest, spec.name)
+    if todo.step in ("create", "recreate", "rebuild"):
+        instances.create(rest, spec, lab, image)
+    if todo.step == "update":
+        instances.update(rest, spec, lab)
+    if todo.step != "update" or todo.start_too:
+        instances.start(rest, spec.name)
+        instances.wait_booted(rest, spec.name)
+
+
+def _ensure_networks(host: Host, lab: Lab) -> None:
+    labs.ensure_lab_networks(_rest(host, lab), lab)
+
+
+def _delete(host: Host, name: str, lab: Lab) -> None:
+    instances.delete(_rest(host, lab), name)
+
+
+def _clear(host: Host, lab: Lab, images: bool, pool: bool) -> None:
+    labs.clear_lab(_rest(host, lab), lab, images=images, pool=pool)
+
+
+def _refuse(_: Host, sentence: str) -> None:
+    raise IncusError(sentence)
+
+
+# Looking and telling --------------------------------------------------------------------------------------------------
+
+
+def _rest(host: Host, lab: Lab) -> Rest:
+    """The lab's project on the host's own server; for other kinds of host, on this machine."""
+    connector = host.connector
+    if isinstance(connector, IncusConnector):
+        return connector.rest.in_project(lab.project)
+    return connect(None, lab.project)
+
+
+def _missing_ground(lab: Lab, networks: list[str] | tuple[str, ...]) -> list[str]:
+    missing = [] if host.get_fact(IncusProject, project=lab.project) else [f"project {lab.project}"]
+    return missing + [f"bridge {name}" for name in networks if not host.get_fact(IncusNetwork, network=name)]
+
+
+def _first_look() -> bool:
+    """Whether this run of the generator is the one whose words the person should see (it runs again to execute)."""
+    return not state.is_executing or not state.should_check_for_changes()
+
+
+def _shows_diff() -> bool:
+    return bool(state.config.DIFF) and _first_look()
+
+
+def _show(headline: str, lines: list[str]) -> None:
+    # At one go: every look at the server lets another host speak.
+    host.log(headline)
+    for line in lines:
+        logger.info("  %s", format_text(line, _COLOURS.get(line[:1])))

@@ -85,7 +85,7 @@ class HoldDown:
     calm_s: float = 180.0
     """Seconds without a change after which the node is trusted as on its first day."""
     changes_per_minute: int = 6
-    """Route changes of its own choice in any 60 s; safety changes (dead resolver, nobody else left) are not held back."""
+    """Route changes of its own choice in any 60 s; safety changes (dead resolver, nobody else) are not held back."""
 
     def check(self, where: str) -> None:
         _between(f"{where}.base_s", self.base_s, 0, 3600)

@@ -68,7 +68,7 @@ WatchdogSignal=SIGKILL
 TimeoutStartSec=10
 TimeoutStopSec=5
 User={USER}
-SupplementaryGroups=-frrvty
+SupplementaryGroups=frrvty
 RuntimeDirectory=anycastlab
 RuntimeDirectoryPreserve=yes
 # A busy resolver on the same core must not make the probe late.
@@ -129,10 +129,10 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'wanted=$(cat {config.escalate_path}); rm -f {config.escalate_path}; \\
-  [ "$wanted" = up ] || ip link set {link} down; \\
+ExecStart=/bin/sh -c 'wanted=$$(cat {config.escalate_path}); rm -f {config.escalate_path}; \\
+  [ "$$wanted" = up ] || ip link set {link} down; \\
   systemctl kill --signal=KILL frr.service; systemctl reset-failed frr.service; \\
-  if [ "$wanted" != up ] && ip -oneline link show {link} up | grep -q .; \\
+  if [ "$$wanted" != up ] && ip -oneline link show {link} up | grep -q .; \\
   then systemctl --no-block stop frr.service; else systemctl --no-block restart frr.service; fi'
 TimeoutStartSec=20
 """

@@ -27,34 +27,14 @@ done
 """
 
 
-def image_source(image: str) -> dict[str, str]:
-    """The `source` of a new instance: an alias of project `default`, or `REMOTE:ALIAS` on the public image server."""
-    remote, _, alias = image.rpartition(":")
-    if remote == "images":
-        return {
-            "type": "image",
-            "mode": "pull",
-            "server": "https://images.linuxcontainers.org",
-            "protocol": "simplestreams",
-            "alias": alias,
-        }
-    if remote not in ("", "local"):
-        raise IncusError(f"The image {image} names the remote {remote}; use a local alias or `images:NAME`.")
-    return {"type": "image", "alias": alias}
-
-
-def check_image(rest: Rest, image: str) -> str | None:
-    """The fingerprint behind a local alias, its architecture checked against the server's; None for a remote image."""
-    if ":" in image.removeprefix("local:"):
-        return None
+def check_image(rest: Rest, alias: str) -> str:
+    """The fingerprint behind an image alias of project `default`, its architecture checked against the server's."""
     server = rest.in_project(None)
-    found = server.find(f"/images/aliases/{quote(image.removeprefix('local:'), safe='')}")
+    found = server.find(f"/images/aliases/{quote(alias, safe='')}")
     if found is None:
-        raise MissingError(
-            f"Incus on {rest.server} has no image {image}.", "Build it with `make lab` (or `anycastlab image build`)."
-        )
+        raise MissingError(f"Incus on {rest.server} has no image {alias}.", "`make lab` builds it.")
     fingerprint = str(found["target"])
-    check_architecture(rest, str(server.get(f"/images/{fingerprint}")["architecture"]), f"The image {image}")
+    check_architecture(rest, str(server.get(f"/images/{fingerprint}")["architecture"]), f"The image {alias}")
     return fingerprint
 
 
@@ -71,7 +51,7 @@ def check_architecture(rest: Rest, architecture: str, what: str) -> None:
 
 def create(rest: Rest, spec: InstanceSpec, lab: Lab, image: str) -> None:
     """Makes the instance, stopped and with everything its first boot needs. Raises `ExistsError` if it is there."""
-    check_image(rest, image)
+    fingerprint = check_image(rest, image)
     if rest.in_project(None).find(f"/storage-pools/{quote(lab.pool)}") is None:
         raise MissingError(f"Incus on {rest.server} has no storage pool {lab.pool}.", "`make lab` creates it.")
     first_files = desired.first_boot_files(spec)
@@ -83,7 +63,7 @@ def create(rest: Rest, spec: InstanceSpec, lab: Lab, image: str) -> None:
             "type": "container",
             "description": f"anycastlab: lab {lab.name}",
             "profiles": [],
-            "source": image_source(image),
+            "source": {"type": "image", "fingerprint": fingerprint},
             "config": desired.config_of(spec, lab),
             "devices": desired.devices_of(spec, lab),
         },
@@ -108,7 +88,8 @@ def start(rest: Rest, name: str) -> None:
         if rest.get(f"/instances/{quote(name)}")["status"] == "Running":
             return
         raise IncusError(
-            f"{name} does not start: {error.problem}", f"`incus info --show-log {name}` may say why."
+            f"{name} does not start: {error.problem}",
+            f"`incus info --show-log --project {rest.project} {name}` may say why.",
         ) from error
 
 

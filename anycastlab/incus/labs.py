@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from anycastlab.image.definition import is_own_alias
+from anycastlab.image.overlay import DIGEST_PROPERTY
 from anycastlab.lab.topology import Lab
 
 from . import limits
@@ -37,82 +39,81 @@ PROJECT_CONFIG = {
 }
 
 
+@dataclass(frozen=True)
+class _Thing:
+    """A project or network: where the API lists it, its name, and what to POST for it."""
+
+    kind: str
+    collection: str
+    name: str
+    body: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{quote(self.name)}"
+
+
+def _ground(lab: Lab, networks: Iterable[str]) -> list[_Thing]:
+    description = f"anycastlab: lab {lab.name}"
+    project = {"name": lab.project, "description": description, "config": {**PROJECT_CONFIG, OWNER_KEY: lab.name}}
+    things = [_Thing("project", "/projects", lab.project, project)]
+    for name in networks:
+        config = {**BRIDGE_CONFIG, OWNER_KEY: lab.name}
+        body = {"name": name, "type": "bridge", "description": description, "config": config}
+        things.append(_Thing("network", "/networks", name, body))
+    return things
+
+
 def ensure_lab_networks(rest: Rest, lab: Lab, networks: Iterable[str] | None = None) -> None:
     """Makes the lab's project and bridges (all, or just `networks`) unless they are there, and waits until usable."""
     server = rest.in_project(None)
-    _ensure(
-        look=lambda: server.find(f"/projects/{quote(lab.project)}"),
-        make=lambda: server.run(
-            "post",
-            "/projects",
-            {
-                "name": lab.project,
-                "description": f"anycastlab: lab {lab.name}",
-                "config": {**PROJECT_CONFIG, OWNER_KEY: lab.name},
-            },
-        ),
-        usable=lambda _: True,
-        what=f"project {lab.project}",
-        lab=lab,
-    )
-    for name in networks if networks is not None else lab.bridges:
-        _ensure(
-            look=lambda name=name: server.find(f"/networks/{quote(name)}"),  # type: ignore[misc]
-            make=lambda name=name: server.run(  # type: ignore[misc]
-                "post",
-                "/networks",
-                {
-                    "name": name,
-                    "type": "bridge",
-                    "description": f"anycastlab: lab {lab.name}",
-                    "config": {**BRIDGE_CONFIG, OWNER_KEY: lab.name},
-                },
-            ),
-            usable=lambda _, name=name: _is_up(server, name),  # type: ignore[misc]
-            what=f"network {name}",
-            lab=lab,
-        )
+    for thing in _ground(lab, lab.bridges if networks is None else networks):
+        _ensure(server, thing, lab)
 
 
-def _ensure(
-    look: Callable[[], Any | None],
-    make: Callable[[], Any],
-    usable: Callable[[Any], bool],
-    what: str,
-    lab: Lab,
-) -> None:
+def _ensure(server: Rest, thing: _Thing, lab: Lab) -> None:
     deadline = time.monotonic() + limits.READY_TIMEOUT_S
     while True:
-        found = look()
+        found = server.find(thing.path)
         if found is None:
             with suppress(ExistsError):  # somebody was faster; look again
-                make()
-        elif not owned(found, lab):
-            if not found.get("managed", True):
-                raise IncusError(
-                    f"This host has an interface called {what.removeprefix('network ')} that Incus did not make.",
-                    "Rename it, or choose another lab name (ANYCASTLAB_LAB).",
-                )
-            raise IncusError(
-                f"The Incus {what} exists and was not made by lab {lab.name}; it is left alone.",
-                "Choose another lab name (ANYCASTLAB_LAB), or remove it yourself.",
-            )
-        elif usable(found):
-            return
-        if time.monotonic() > deadline:
-            raise IncusError(f"The Incus {what} did not become usable within {limits.READY_TIMEOUT_S:g} s.")
-        if found is not None:
+                server.run("post", thing.collection, thing.body)
+        else:
+            _require_ours(found, thing, lab)
+            if _is_usable(server, thing):
+                return
             time.sleep(limits.READY_POLL_S)
+        if time.monotonic() > deadline:
+            raise IncusError(f"The Incus {thing} did not become usable within {limits.READY_TIMEOUT_S:g} s.")
+
+
+def _require_ours(found: dict[str, Any], thing: _Thing, lab: Lab) -> None:
+    if owned(found, lab):
+        return
+    if not found.get("managed", True):
+        raise IncusError(
+            f"This host has an interface called {thing.name} that Incus did not make.",
+            "Rename it, or choose another lab name (ANYCASTLAB_LAB).",
+        )
+    raise IncusError(
+        f"The Incus {thing} exists and was not made by lab {lab.name}; it is left alone.",
+        "Choose another lab name (ANYCASTLAB_LAB), or remove it yourself.",
+    )
+
+
+def _is_usable(server: Rest, thing: _Thing) -> bool:
+    if thing.kind != "network":
+        return True
+    state = server.find(f"{thing.path}/state")
+    return state is not None and state.get("state") == "up"
 
 
 def owned(found: dict[str, Any], lab: Lab) -> bool:
     """Whether an object of the API is tagged as this lab's."""
     return (found.get("config") or {}).get(OWNER_KEY) == lab.name
-
-
-def _is_up(server: Rest, network: str) -> bool:
-    state = server.find(f"/networks/{quote(network)}/state")
-    return state is not None and state.get("state") == "up"
 
 
 # Removal -------------------------------------------------------------------------------------------------------------
@@ -156,7 +157,8 @@ def survey(rest: Rest, lab: Lab, *, images: bool = False, pool: bool = False) ->
     found_images = []
     if images:
         for image in server.get("/images", recursion="1"):
-            if (image.get("properties") or {}).get(OWNER_KEY):
+            aliases = [alias["name"] for alias in image.get("aliases") or []]
+            if DIGEST_PROPERTY in (image.get("properties") or {}) or any(map(is_own_alias, aliases)):
                 found_images.append(image["fingerprint"])
     found_pool = None
     if pool:
@@ -180,16 +182,21 @@ def clear_lab(
     """
     there = survey(rest, lab, images=images, pool=pool)
     server, inside = rest.in_project(None), rest.in_project(lab.project)
+    for name in there.instances:
+        tell(f"removing instance {name}")
     _delete_instances(inside, there.instances)
     for name in there.networks:
         tell(f"removing bridge {name}")
-        _quietly(lambda name=name: server.run("delete", f"/networks/{quote(name)}"))  # type: ignore[misc]
+        _remove(server, f"/networks/{quote(name)}")
     for fingerprint in there.images:
-        _quietly(lambda f=fingerprint: server.run("delete", f"/images/{f}"))  # type: ignore[misc]
+        tell(f"removing image {fingerprint[:12]}")
+        _remove(server, f"/images/{fingerprint}")
     if there.project:
-        _quietly(lambda: server.run("delete", f"/projects/{quote(lab.project)}"))
+        tell(f"removing project {lab.project}")
+        _remove(server, f"/projects/{quote(lab.project)}")
     if there.pool and not server.get(f"/storage-pools/{quote(lab.pool)}").get("used_by"):
-        _quietly(lambda: server.run("delete", f"/storage-pools/{quote(lab.pool)}"))
+        tell(f"removing storage pool {lab.pool}")
+        _remove(server, f"/storage-pools/{quote(lab.pool)}")
     return there
 
 
@@ -220,12 +227,11 @@ def _delete_instances(inside: Rest, names: Iterable[str]) -> None:
         except MissingError:
             continue
     for answer in deleting:
-        _quietly(lambda a=answer: inside.wait(a["operation"], limits.OPERATION_TIMEOUT_S))  # type: ignore[misc]
+        with suppress(MissingError):
+            inside.wait(answer["operation"], limits.OPERATION_TIMEOUT_S)
 
 
-def _quietly(remove: Callable[[], Any]) -> None:
-    """Runs a removal; something that is gone already is as good as removed."""
-    try:
-        remove()
-    except MissingError:
-        return
+def _remove(server: Rest, path: str) -> None:
+    """Removes something; what is gone already is as good as removed."""
+    with suppress(MissingError):
+        server.run("delete", path)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -121,14 +121,14 @@ def owned(found: dict[str, Any], lab: Lab) -> bool:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a lab has on a server: `instances`, `networks` and whether its project is there; `foreign` is not ours."""
+    """What of a lab can be removed from a server, and what `foreign` things are in the way."""
 
     instances: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     project: bool = False
     images: tuple[str, ...] = ()  # fingerprints
     pool: bool = False
-    foreign: tuple[str, ...] = field(default=())
+    foreign: tuple[str, ...] = ()  # instances that are not ours, and our bridges that they use
 
     @property
     def empty(self) -> bool:
@@ -153,7 +153,14 @@ def survey(rest: Rest, lab: Lab, *, images: bool = False, pool: bool = False) ->
     if project is not None:
         for instance in inside.get("/instances", recursion="1"):
             (ours if owned(instance, lab) else foreign).append(instance["name"])
-    networks = [n["name"] for n in server.get("/networks", recursion="1") if n.get("managed") and owned(n, lab)]
+    networks = []
+    for network in server.get("/networks", recursion="1"):
+        if network.get("managed") and owned(network, lab):
+            users = {user.partition("?")[0].rpartition("/")[2] for user in network.get("used_by") or []}
+            if strangers := users - set(ours):
+                foreign.append(f"{network['name']} (used by {', '.join(sorted(strangers))})")
+            else:
+                networks.append(network["name"])
     found_images = []
     if images:
         for image in server.get("/images", recursion="1"):
@@ -203,29 +210,18 @@ def clear_lab(
 def _delete_instances(inside: Rest, names: Iterable[str]) -> None:
     """Stops and deletes all at once: the server works on each in the background."""
     names = list(names)
+    stop = {"action": "stop", "force": True, "timeout": limits.STOP_TIMEOUT_S}
     stopping = []
     for name in names:
-        try:
-            stopping.append(
-                inside.call(
-                    "put",
-                    f"/instances/{quote(name)}/state",
-                    {"action": "stop", "force": True, "timeout": limits.STOP_TIMEOUT_S},
-                )
-            )
-        except IncusError:
-            continue  # stopped already, or gone
+        with suppress(IncusError):  # stopped already, or gone
+            stopping.append(inside.call("put", f"/instances/{quote(name)}/state", stop))
     for answer in stopping:
-        try:
+        with suppress(IncusError):  # deletion says what is wrong, if anything is
             inside.wait(answer["operation"], limits.OPERATION_TIMEOUT_S)
-        except IncusError:
-            continue  # deletion says what is wrong, if anything is
     deleting = []
     for name in names:
-        try:
+        with suppress(MissingError):
             deleting.append(inside.call("delete", f"/instances/{quote(name)}"))
-        except MissingError:
-            continue
     for answer in deleting:
         with suppress(MissingError):
             inside.wait(answer["operation"], limits.OPERATION_TIMEOUT_S)

@@ -1,0 +1,1 @@
+"""The embedded lab: a household on one machine, in Incus containers."""

@@ -7,9 +7,8 @@ delay: this lab needs no kernel with netem. The delay applies to UDP, which is w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from anycastlab.lab import topology
+from anycastlab.node.managed import ManagedFile
 
 ZONE = "lab.example"
 SIGNED_ZONE = "signed.example"
@@ -25,24 +24,16 @@ TTL_S = 20
 _BIG_STRINGS = 12  # 12 strings of 200 bytes: about 2.4 kB, over every UDP limit in use, under one TCP segment pair
 
 
-@dataclass(frozen=True)
-class File:
-    """A file of the upstream machine: path, text, owner."""
-
-    path: str
-    text: str
-    owner: str = "root"
-    mode: int = 0o644
+UNITS = ("knot.service", "dnsdist.service")
 
 
-def files(delay_ms: int) -> tuple[File, ...]:
+def files(delay_ms: int) -> tuple[ManagedFile, ...]:
     """Every file of the upstream machine; `delay_ms` is added to each UDP answer."""
+    zones = {"root": root_zone(), ZONE: zone(), SIGNED_ZONE: signed_zone()}
     return (
-        File("/etc/knot/knot.conf", knot_conf(), owner="knot", mode=0o640),
-        File("/var/lib/knot/zones/root.zone", root_zone(), owner="knot"),
-        File(f"/var/lib/knot/zones/{ZONE}.zone", zone(), owner="knot"),
-        File(f"/var/lib/knot/zones/{SIGNED_ZONE}.zone", signed_zone(), owner="knot"),
-        File("/etc/dnsdist/dnsdist.conf", dnsdist_conf(delay_ms)),
+        ManagedFile("/etc/knot/knot.conf", knot_conf().encode(), owner="root", group="knot", mode=0o640),
+        *(ManagedFile(f"/var/lib/knot/zones/{name}.zone", text.encode()) for name, text in zones.items()),
+        ManagedFile("/etc/dnsdist/dnsdist.conf", dnsdist_conf(delay_ms).encode()),
     )
 
 

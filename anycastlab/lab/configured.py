@@ -1,0 +1,95 @@
+"""The machines around the nodes (upstream, router, clients) have their files and run their services.
+
+These serve nobody but the lab, so a change is simply made: files, then a restart of the machine's services. Last of
+all comes a stamp of what the services were started with; a run that was killed before it is finished by the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyinfra import host, logger, state
+from pyinfra.api import FactBase, FileUploadCommand, StringCommand, operation
+from pyinfra.api.exceptions import FactProcessError
+
+from anycastlab.node.managed import ManagedFile
+
+STAMP = "/var/lib/anycastlab/started-with"
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """What lies on the machine: path → "SHA256 MODE OWNER:GROUP", active units, the stamp of the last start."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    active: frozenset[str] = frozenset()
+    stamp: str = ""
+
+
+class MachineFact(FactBase[MachineState]):
+    """State of the given files and units; the default is a machine that does not exist yet."""
+
+    @staticmethod
+    def default() -> MachineState:
+        return MachineState()
+
+    def command(self, paths: Iterable[str], units: Iterable[str]) -> StringCommand:
+        files = " ".join(shlex.quote(path) for path in paths)
+        lines = [
+            f"for f in {files}; do [ -f $f ] && echo file $f $(sha256sum < $f | cut -d' ' -f1)"
+            " $(stat -c '%a %U:%G' $f); done",
+            *(f"systemctl -q is-active {unit} && echo active {unit}" for unit in units),
+            f"[ -f {STAMP} ] && echo stamp $(cat {STAMP})",
+            "true",
+        ]
+        return StringCommand("\n".join(lines))
+
+    def process(self, output: list[str]) -> MachineState:
+        files, active, stamp = {}, set(), ""
+        for line in output:
+            match line.split():
+                case ["file", path, digest, mode, owner]:
+                    files[path] = f"{digest} {mode} {owner}"
+                case ["active", unit]:
+                    active.add(unit)
+                case ["stamp", text]:
+                    stamp = text
+                case _:
+                    raise FactProcessError(f"cannot read the machine's state: {line!r}")
+        return MachineState(files, frozenset(active), stamp)
+
+
+def wanted(file: ManagedFile) -> str:
+    """A file as MachineState describes it."""
+    return f"{file.sha256} {file.mode:o} {file.owner}:{file.group}"
+
+
+@operation()
+def configured(
+    files: tuple[ManagedFile, ...], units: tuple[str, ...] = ()
+) -> Generator[FileUploadCommand | StringCommand, None, None]:
+    """The files are as given and the units run, started with them."""
+    actual = host.get_fact(MachineFact, paths=[f.path for f in files], units=list(units))
+    stamp = hashlib.sha256("\n".join(f"{f.path} {wanted(f)}" for f in files).encode()).hexdigest()
+    changed = [file for file in files if actual.files.get(file.path) != wanted(file)]
+    stale = actual.stamp != stamp or not actual.active.issuperset(units)
+    if not changed and not stale:
+        host.noop("files and services are as described")
+        return
+    if state.config.DIFF and not state.is_executing:
+        host.log(f"Will change {len(changed)} files and (re)start {', '.join(units) or 'nothing'}")
+        for file in changed:
+            sign = "~" if file.path in actual.files else "+"
+            logger.info(f"  {sign} {file.path} ({len(file.content)} bytes, {file.mode:o}, {file.owner}:{file.group})")
+    folders = sorted({shlex.quote(f.path.rpartition("/")[0]) for f in files} | {STAMP.rpartition("/")[0]})
+    yield StringCommand(f"mkdir -p {' '.join(folders)}")
+    for file in changed:
+        yield FileUploadCommand(io.BytesIO(file.content), file.path)
+        path = shlex.quote(file.path)
+        yield StringCommand(f"chown {file.owner}:{file.group} {path} && chmod {file.mode:o} {path}")
+    start = [f"systemctl daemon-reload && systemctl enable -q {' '.join(units)} && systemctl restart {' '.join(units)}"]
+    yield StringCommand(" && ".join([*(start if units else []), f"echo {stamp} > {STAMP}"]))

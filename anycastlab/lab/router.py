@@ -1,0 +1,69 @@
+"""The lab's router as a home has it before anycastlab comes: the stand-in's configuration. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anycastlab.lab import specs, topology
+from anycastlab.virtual_router.config import Config, Group, Interface, User
+
+PROGRAM: Final = "/usr/local/lib/anycastlab/router.pyz"
+CONFIG: Final = "/etc/anycastlab/router.json"
+UNIT: Final = "anycastlab-router.service"
+
+# What the deploy's user may do: the API, reading, writing, netwatch's tests, and comparing keys (sensitive); `policy`
+# lets it see its own rights before it begins.
+_POLICIES: Final = ("read", "write", "policy", "test", "sensitive", "api")
+
+# A home router waits five minutes after its start before netwatch looks; a lab is not there long enough for that.
+_NETWATCH_STARTUP_DELAY_S: Final = 5.0
+
+LOCAL_NAMES: Final = {
+    "router.lan": str(topology.ROUTER_LAN),
+    "nas.lan": "10.1.1.20",
+    "printer.lan": "10.1.1.21",
+}
+
+# The filter a RouterOS home device leaves the factory with, as far as it concerns the router itself.
+_FACTORY_FILTER: Final = (
+    {"chain": "input", "action": "accept", "connection-state": "established,related,untracked"},
+    {"chain": "input", "action": "drop", "connection-state": "invalid"},
+    {"chain": "input", "action": "accept", "protocol": "icmp"},
+    {"chain": "input", "action": "accept", "in-interface-list": "LAN", "protocol": "tcp", "dst-port": "8728,8729"},
+    {"chain": "input", "action": "accept", "src-address": "127.0.0.1"},
+    {"chain": "input", "action": "drop"},
+    {"chain": "forward", "action": "accept", "connection-state": "established,related,untracked"},
+    {"chain": "forward", "action": "drop", "connection-state": "invalid"},
+)
+
+
+def config(version: str, user: str, password: str) -> Config:
+    """The stand-in that answers like RouterOS `version`, with one account for the deploy."""
+    wan, lan, dns = topology.WAN.prefixlen, topology.LAN.prefixlen, topology.DNS.prefixlen
+    return Config(
+        version=f"{version} (stable)",
+        users=(User(user, password, "anycastlab"),),
+        groups=(Group("anycastlab", _POLICIES),),
+        interfaces=(
+            Interface("ether1", specs.WAN, (f"{topology.ROUTER_WAN}/{wan}",), ("WAN",)),
+            Interface("ether2", specs.LAN, (f"{topology.ROUTER_LAN}/{lan}",), ("LAN",)),
+            Interface("ether3", specs.DNS, (f"{topology.ROUTER_DNS}/{dns}",), ("LAN",)),
+        ),
+        tls_port=None,  # the proxy device on 127.0.0.1 is the only way in
+        dns_servers=(str(topology.UPSTREAM_WAN),),
+        static_names=LOCAL_NAMES,
+        rows={
+            "/ip/firewall/filter": _FACTORY_FILTER,
+            "/ip/firewall/nat": ({"chain": "srcnat", "action": "masquerade", "out-interface-list": "WAN"},),
+        },
+        netwatch_startup_delay_s=_NETWATCH_STARTUP_DELAY_S,
+    )
+
+
+def files(program: bytes, settings: Config) -> tuple[ManagedFile, ...]:
+    """What lies on the router's machine: the stand-in's archive, its configuration (holds a password) and its unit."""
+    return (
+        ManagedFile(PROGRAM, program, mode=0o755),
+        ManagedFile(CONFIG, settings.to_json().encode(), mode=0o600, secret=True),
+        ManagedFile(f"/etc/systemd/system/{UNIT}", unit(PROGRAM, CONFIG).encode()),
+    )

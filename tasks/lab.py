@@ -1,0 +1,63 @@
+"""The embedded lab around the nodes: the internet, the router's machine, the clients. Does nothing in a real home."""
+
+from pyinfra import host
+from pyinfra.api import deploy
+
+from anycastlab import bundle
+from anycastlab.incus.operations import instance
+from anycastlab.lab import router, specs, upstream
+from anycastlab.lab.base_image import alias_of, base_image
+from anycastlab.lab.configured import configured
+from anycastlab.lab.topology import InstanceSpec, Lab
+from anycastlab.node.managed import ManagedFile
+from anycastlab.routeros.credentials import router_password
+from anycastlab.site import Site
+
+
+def surroundings(site: Site) -> None:
+    """Everything of the lab that is not a node."""
+    if "upstream" in host.groups:
+        _upstream()
+    elif "router_machine" in host.groups:
+        _router_machine(site)
+    elif "clients" in host.groups:
+        _client(site)
+
+
+def machine(spec: InstanceSpec, rebuild: bool = False) -> None:
+    """The image, then the instance: the first operations of every machine of the lab."""
+    data = host.data
+    base_image(name="Base image", image=data.image, release=data.image_release)
+    instance(
+        name=f"Instance {spec.name}",
+        spec=spec,
+        image=alias_of(data.image, data.image_release),
+        lab=Lab(data.lab),
+        rebuild=rebuild,
+    )
+
+
+@deploy("Lab: the internet")
+def _upstream() -> None:
+    machine(specs.upstream_spec(Lab(host.data.lab)))
+    configured(
+        name="DNS servers behind a long line", files=upstream.files(host.data.upstream_delay_ms), units=upstream.UNITS
+    )
+
+
+@deploy("Lab: the router's machine")
+def _router_machine(site: Site) -> None:
+    machine(specs.router_spec(Lab(host.data.lab)))
+    files = router.files(
+        bundle.bundle("anycastlab.virtual_router"),
+        router.config(host.data.router_version, site.router.user, router_password(site.router.name)),
+    )
+    configured(name="RouterOS stand-in", files=files, units=(router.UNIT,))
+
+
+@deploy("Lab: a client")
+def _client(site: Site) -> None:
+    data = host.data
+    machine(specs.client_spec(Lab(data.lab), data.incus_instance, data.number, site.service.address))
+    phone = ManagedFile("/usr/local/lib/anycastlab/phone.pyz", bundle.bundle("anycastlab.phone"), mode=0o755)
+    configured(name="Phone", files=(phone,))

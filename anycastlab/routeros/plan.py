@@ -90,6 +90,7 @@ def make_plan(desired: Sequence[Row], actual: Router, notes: Iterable[str] = (),
     wanted: dict[str, list[Row]] = {menu: [] for menu in MENUS}
     for row in desired:
         wanted[row.menu].append(row)
+    closing: list[Step] = []
     removals: list[Step] = []
     rest: list[Step] = []
     for menu in MENUS:
@@ -99,13 +100,14 @@ def make_plan(desired: Sequence[Row], actual: Router, notes: Iterable[str] = (),
                 raise PlanError(f"Router {host} has no menu {menu}.", "Its version or packages lack it.", host)
             continue
         if menu in SETTINGS:
-            rest += _settings_steps(wanted[menu], rows)
+            for step in _settings_steps(wanted[menu], rows):
+                (closing if _closes(step) else rest).append(step)
             continue
         own = _own_rows(menu, rows, host)
         keep = {row.tag for row in wanted[menu]}
         removals[:0] = [Remove(menu, tag, row[".id"], row) for tag, row in own.items() if tag not in keep]
         rest += _menu_steps(menu, wanted[menu], rows, {tag: row for tag, row in own.items() if tag in keep})
-    return Plan((*removals, *rest), tuple(notes))
+    return Plan((*closing, *removals, *rest), tuple(notes))
 
 
 def differences(row: Row, actual: Actual) -> tuple[Property, ...]:
@@ -115,7 +117,7 @@ def differences(row: Row, actual: Actual) -> tuple[Property, ...]:
         for name, value in row.properties.items()
         if name not in FREE and not same(name, actual.get(name), value)
     ]
-    if row.menu in STRICT:
+    if row.exact or row.menu in STRICT:
         runtime = {"disabled", *(row.initial or {})}
         found += [
             Property(name, value, None)
@@ -141,7 +143,12 @@ def _own_rows(menu: str, rows: Sequence[Actual], host: str) -> dict[str, Actual]
     return own
 
 
-def _settings_steps(wanted: Sequence[Row], rows: Sequence[Actual]) -> Iterator[Step]:
+def _closes(step: Change) -> bool:
+    """Closing the resolver comes before the guard goes; opening it comes after the guard is there."""
+    return any(p.name == "allow-remote-requests" and not is_true(p.new) for p in step.properties)
+
+
+def _settings_steps(wanted: Sequence[Row], rows: Sequence[Actual]) -> Iterator[Change]:
     actual = rows[0] if rows else {}
     for row in wanted:
         if changed := differences(row, actual):

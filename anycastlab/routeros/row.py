@@ -79,6 +79,8 @@ class Row:
     place: Place = Place.LAST
     initial: Mapping[str, str] | None = None
     reason: str = ""
+    exact: bool = False
+    """Whatever else the actual row holds is drift, too: for rows out of a backup."""
 
     @property
     def chain(self) -> str:
@@ -100,6 +102,13 @@ def tag_of(row: Mapping[str, str]) -> str:
     if not comment.startswith(TAG_PREFIX):
         return ""
     return comment.split(maxsplit=1)[0]
+
+
+def place_of(menu: str, tag: str) -> Place:
+    """Where an own row belongs, told by its tag alone: for rows out of a backup."""
+    if tag.startswith(f"{TAG_PREFIX}accept:"):
+        return Place.BEFORE_BLOCKING
+    return Place.LAST if menu == "/routing/filter/rule" or menu not in ORDERED else Place.FIRST
 
 
 def is_static(row: Mapping[str, str]) -> bool:

@@ -1,0 +1,71 @@
+"""From a site and a reading to a plan: deploying, removing, restoring. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from anycastlab.routeros.backup import SETTINGS_PROPERTIES, Backup, desired_from
+from anycastlab.routeros.foreign import check_foreign
+from anycastlab.routeros.plan import Plan, make_plan
+from anycastlab.routeros.reading import Reading
+from anycastlab.routeros.row import Row
+from anycastlab.routeros.rows import desired_rows
+from anycastlab.routeros.rows_settings import settings_rows
+from anycastlab.routeros.values import same
+from anycastlab.site.model import Site
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with all it was made from. `changes` is False when there is nothing to do."""
+
+    plan: Plan
+    desired: tuple[Row, ...]
+    reading: Reading
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.plan)
+
+    def again(self, reading: Reading) -> Plan:
+        """What is still missing on a router that was read later."""
+        return make_plan(self.desired, reading.menus, host=reading.host)
+
+
+def plan_site(site: Site, reading: Reading) -> Planned:
+    """The plan of a deploy. Raises RouterError for an unsupported version and PlanError for contradictions."""
+    device = reading.device
+    desired = desired_rows(site, device)
+    notes = [*device.caps.notes, *check_foreign(site, desired, reading)]
+    if site.service.address6 and not device.ipv6_firewall:
+        notes.append("this router has no IPv6 firewall menu: BGP and BFD over IPv6 are not opened there.")
+    return _planned(desired, reading, notes)
+
+
+def plan_removal(site: Site, reading: Reading, originals: Mapping[str, Mapping[str, str]]) -> Planned:
+    """Own rows go; a setting that still has our value gets back the one it had before (`originals`)."""
+    desired = []
+    for ours in settings_rows(site):
+        rows = reading.menus.get(ours.menu, ())
+        actual = rows[0] if rows else {}
+        back: dict[str, str | None] = {
+            name: originals[ours.menu][name]
+            for name in SETTINGS_PROPERTIES[ours.menu]
+            if name in originals.get(ours.menu, {}) and same(name, actual.get(name), ours.properties.get(name))
+        }
+        if back:
+            desired.append(Row(ours.menu, "", back, reason="as it was before"))
+    return _planned(desired, reading, ())
+
+
+def plan_restore(backup: Backup, reading: Reading) -> Planned:
+    """The plan that puts a backup back."""
+    notes = [f"puts back the state of {backup.taken_at}"]
+    if backup.version != reading.version:
+        notes.append(f"the backup is from RouterOS {backup.version}; this is {reading.version}")
+    return _planned(desired_from(backup), reading, notes)
+
+
+def _planned(desired: Sequence[Row], reading: Reading, notes: Sequence[str]) -> Planned:
+    return Planned(make_plan(desired, reading.menus, notes, reading.host), tuple(desired), reading)

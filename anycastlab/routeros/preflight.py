@@ -1,0 +1,103 @@
+"""Questions asked before the first write, so that a change does not stop half-way for a reason known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+from anycastlab.routeros.connection import Connection
+from anycastlab.routeros.errors import NotPermitted, RouterDenied, RouterError, RouterRefused
+from anycastlab.routeros.planning import Planned
+from anycastlab.routeros.row import SECRETS
+from anycastlab.routeros.values import is_true
+
+#: What every run needs; `sensitive` is added where a key has to be compared.
+POLICIES = ("api", "read", "write", "test")
+
+
+def preflight(connection: Connection, planned: Planned, service: IPv4Address | None) -> list[str]:
+    """Notes. Raises RouterError for what would make the change fail. Up to five round trips."""
+    _policies(connection, planned)
+    notes = list(_device_mode(connection))
+    if planned.reading.capabilities.safe_mode:
+        _safe_mode(connection)
+    if service is not None:
+        _static_route(connection, service)
+    return notes
+
+
+def _policies(connection: Connection, planned: Planned) -> None:
+    name = connection.target.user
+    try:
+        users = connection.print("/user", ["name", "group", "disabled"], f"?name={name}")
+        if not users:
+            return  # an account from RADIUS: it is not listed, and only trying tells
+        group = users[0].get("group", "")
+        groups = connection.print("/user/group", ["name", "policy"], f"?name={group}")
+    except NotPermitted as error:
+        raise RouterDenied(
+            f"User {name} may not read on router {connection.host}.",
+            "Its group needs the policies api,read,write,test.",
+            connection.host,
+        ) from error
+    except RouterRefused:
+        return
+    granted = set(groups[0].get("policy", "").split(",")) if groups else set()
+    needed = [*POLICIES, *(["sensitive"] if _has_secret(planned) else [])]
+    missing = [policy for policy in needed if policy not in granted]
+    if groups and missing:
+        raise RouterDenied(
+            f"User {name} of router {connection.host} is in group {group}, which lacks the "
+            f"{'policy' if len(missing) == 1 else 'policies'} {', '.join(missing)}.",
+            f"/user/group set {group} policy={','.join(needed)}",
+            connection.host,
+        )
+
+
+def _has_secret(planned: Planned) -> bool:
+    return any(
+        value is not None for row in planned.desired for name, value in row.properties.items() if name in SECRETS
+    )
+
+
+def _device_mode(connection: Connection) -> Iterator[str]:
+    try:
+        rows = connection.print("/system/device-mode")
+    except RouterRefused:
+        return
+    if rows and is_true(rows[0].get("flagged")):
+        yield "the router is flagged (/system/device-mode): RouterOS found something suspicious and limits features."
+
+
+def _safe_mode(connection: Connection) -> None:
+    try:
+        rows = connection.print("/safe-mode")
+    except RouterRefused:
+        return
+    if rows and is_true(rows[0].get("enabled")) and not is_true(rows[0].get("current")):
+        raise safe_mode_held(connection.host, rows[0].get("user", ""))
+
+
+def safe_mode_held(host: str, user: str = "") -> RouterError:
+    by = f" by {user}" if user else ""
+    return RouterError(
+        f"Safe mode of router {host} is held{by} in another session; nothing was changed.",
+        "Leave safe mode in that WinBox or terminal. If it is gone, the hold ends with its TCP connection "
+        "(minutes), or at once by ending it under /user/active.",
+        host,
+    )
+
+
+def _static_route(connection: Connection, service: IPv4Address) -> None:
+    """A static /32 wins against BGP by distance: the nodes' routes would never become active."""
+    rows = connection.print(
+        "/ip/route", [".id", "dst-address", "gateway", "static", "dynamic"], f"?dst-address={service}/32"
+    )
+    for row in rows:
+        if not is_true(row.get("dynamic")):
+            raise RouterError(
+                f"Router {connection.host} has a static route for the service address ({row.get('.id')} "
+                f"{service}/32 via {row.get('gateway')}); it would hide the nodes'.",
+                "Remove it, or choose another service address.",
+                connection.host,
+            )

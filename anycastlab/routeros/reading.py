@@ -1,0 +1,95 @@
+"""What is read from a router before anything is planned: every menu once, whole, with the properties needed. Pure.
+
+The commands are data, so that the pyinfra fact and the plain functions read the same: `reading_commands` says what to
+ask, `reading_from` makes a `Reading` of the answers. One round trip per menu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface
+
+from anycastlab.routeros.connection import Connection, Reply
+from anycastlab.routeros.errors import NoSuchCommand
+from anycastlab.routeros.row import MENUS, SETTINGS, tag_of
+from anycastlab.routeros.rows import Device, proplist
+from anycastlab.routeros.version import Capabilities, capabilities
+
+Command = tuple[str, ...]
+
+VERSION_COMMAND: Command = ("/system/resource/print", "=.proplist=version")
+ADDRESSES_COMMAND: Command = ("/ip/address/print", "=.proplist=address,interface,disabled,comment")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A router's menus at one moment. A menu it does not have is missing from `menus`."""
+
+    version: str
+    menus: Mapping[str, Sequence[Reply]] = field(repr=False)
+    addresses: Sequence[Reply] = ()
+    host: str = ""
+
+    @property
+    def missing(self) -> frozenset[str]:
+        return frozenset(MENUS) - self.menus.keys()
+
+    @property
+    def device(self) -> Device:
+        """Raises RouterError for an unsupported version."""
+        return Device(
+            caps=self.capabilities,
+            addresses=tuple(IPv4Interface(row["address"]) for row in self.addresses if row.get("address")),
+            ipv6_firewall="/ipv6/firewall/filter" in self.menus,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities(self.version, self.missing, self.host)
+
+    def own(self, menu: str) -> list[Reply]:
+        return [row for row in self.menus.get(menu, ()) if tag_of(row)]
+
+
+def reading_commands(version: str, host: str = "") -> list[Command]:
+    """What to ask a router of this version. Raises RouterError for an unsupported one."""
+    schema = capabilities(version, host=host).schema
+    commands: list[Command] = [
+        (f"{menu}/print", f"=.proplist={','.join(proplist(menu, schema, ()))}") for menu in MENUS
+    ]
+    return [*commands, ADDRESSES_COMMAND]
+
+
+def reading_from(version: str, answers: Sequence[Sequence[Reply] | None], host: str = "") -> Reading:
+    """A reading from the answers to `reading_commands`; None stands for a menu that does not exist."""
+    *menus, addresses = answers
+    return Reading(
+        version,
+        {menu: list(rows) for menu, rows in zip(MENUS, menus, strict=True) if rows is not None},
+        list(addresses or ()),
+        host,
+    )
+
+
+def fresh(version: str, host: str = "") -> Reading:
+    """A router of that version nobody has configured: what a plan is made against before the lab's exists."""
+    caps = capabilities(version, host=host)
+    empty: dict[str, list[Reply]] = {}
+    for menu in MENUS:
+        if caps.schema.menu(menu) is not None and (menu != "/routing/bgp/instance" or caps.instance):
+            empty[menu] = [{}] if menu in SETTINGS else []
+    return Reading(version, empty, (), host)
+
+
+def read(connection: Connection) -> Reading:
+    """Reads a router over a connection."""
+    rows = connection.call(*VERSION_COMMAND)
+    version = rows[0].get("version", "") if rows else ""
+    answers: list[list[Reply] | None] = []
+    for command in reading_commands(version, connection.host):
+        try:
+            answers.append(connection.call(*command))
+        except NoSuchCommand:
+            answers.append(None)
+    return reading_from(version, answers, connection.host)

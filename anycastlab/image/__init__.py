@@ -1,10 +1,10 @@
 """The base image every machine of the lab starts from: defined, built once, found again by its content hash.
 
     definition   what is in the image (pure); its hash is part of the alias
-    mirror       which Debian archive to build from: the one this machine already uses (pure)
     overlay      the files laid over the packages, and the image's metadata, as tarballs (pure)
     commands     the command lines of the build (pure)
     process      running the build so that nothing of it survives an interruption
+    failure      why a build failed, as one sentence (pure)
     build        the build itself: lock, checks, work directory, import
     store        the image in Incus: find, import, copy from a remote, prune
 

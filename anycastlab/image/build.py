@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from anycastlab.image import commands, limits, mirror, overlay
+from anycastlab.host import apt, mirror
+from anycastlab.image import commands, limits, overlay
 from anycastlab.image.definition import DEFAULT_RELEASE, ImageDefinition
 from anycastlab.image.errors import ImageError
 from anycastlab.image.failure import explain
@@ -99,10 +100,7 @@ def _build(definition: ImageDefinition, work: Path, say: Say) -> tuple[Path, Pat
     overlay_path.write_bytes(overlay.overlay_tar(definition))
     options_path.write_text(commands.apt_options(commands.parse_proxies(_output("apt-config", "dump"))))
     metadata.write_bytes(overlay.metadata_tar(definition, int(time.time())))
-    targets = mirror.parse_index_targets(_output(*mirror.INDEX_TARGETS_COMMAND))
-    sources = mirror.source_lines(
-        mirror.debian_archives(targets, lambda path: Path(path).read_text()), definition.release
-    )
+    sources = mirror.source_lines(apt.archives(), definition.codename)
     builder = commands.builder_command(
         definition,
         root=root,

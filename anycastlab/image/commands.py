@@ -66,8 +66,8 @@ def contained(command: list[str], *, root: bool) -> list[str]:
 
 
 def squash_command(target: Path) -> list[str]:
-    """sqfstar reads the tar while it is being written, on all processors. It ignores the root directory's own entry: the
-    mode has to be given, or `/` is open to everyone.
+    """sqfstar reads the tar while it is being written, on all processors. It ignores the root directory's own entry:
+    its mode has to be given, or `/` is open to everyone.
 
     lz4 takes half a second for 145 MiB; zstd would need 17 s for 90 MiB, and sqfstar 4.5 cannot be told a
     lower level.

@@ -1,4 +1,4 @@
-"""Which Debian archive the image is built from: the one this machine's apt is already configured for. Pure.
+"""Which Debian archive this machine's apt is configured for: everything Debian comes from there, and only there. Pure.
 
 The input is what `apt-get indextargets` says about the configured sources, so every syntax apt understands (one-line,
 deb822, `mirror+file:` lists) has already been read by apt itself. On a machine without Debian sources (Ubuntu) the
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
-
-from anycastlab.image.definition import CODENAMES
 
 INDEX_TARGETS_COMMAND: Final = (
     "apt-get",
@@ -84,11 +82,10 @@ def debian_archives(targets: Iterable[IndexTarget], read_mirror_list: Callable[[
     return Archives(found["main"], found.get("updates", ""), found.get("security", ""))
 
 
-def source_lines(archives: Archives | None, release: int) -> str:
-    """The `sources.list` text to build `release` from; empty when mmdebstrap's own default shall be used."""
+def source_lines(archives: Archives | None, codename: str) -> str:
+    """The `sources.list` text to build that release from; empty when mmdebstrap's own default shall be used."""
     if archives is None:
         return ""
-    codename = CODENAMES[release]
     lines = [f"deb {archives.main} {codename} main"]
     if archives.updates:
         lines.append(f"deb {archives.updates} {codename}-updates main")

@@ -130,10 +130,10 @@ class Sender:
         network, questions = self._network, self._questions
         total = len(questions)
         while True:
-            if self._stop_requests and self._may_end():
-                break
             self._send_due()
             self._wake_due()
+            if self._stop_requests and self._may_end():
+                break
             sending = self.position < total and not self._stop_requests
             if not sending and not self._open:
                 break

@@ -1,0 +1,68 @@
+"""Records survive both file forms, and a file that is not one of ours is refused with its line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import TextIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anycastlab.phone import records
+from anycastlab.phone.errors import PhoneError
+from anycastlab.phone.records import COLUMNS, Outcome, Record
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), max_size=12)
+WORD = st.text("abc.-", max_size=8)
+MS = st.none() | st.floats(0, 1e6).map(lambda value: round(value, 3))
+RECORDS = st.builds(
+    Record, query=st.integers(0), client=WORD, server=WORD, name=WORD, type=WORD, kind=WORD, intended_ns=st.integers(0),
+    sent_ns=st.none() | st.integers(0), latency_ms=MS, outcome=st.sampled_from(Outcome), rcode=WORD, node=TEXT,
+    truncated=st.booleans(), duplicates=st.integers(0), discarded=st.integers(0), tries=st.integers(0),
+    felt=st.sampled_from(Outcome), felt_ms=MS, note=TEXT,
+)  # fmt: skip
+
+Writer = Callable[[Iterable[Record], TextIO], None]
+Reader = Callable[[Iterable[str]], Iterator[Record]]
+FORMS = [(records.write_csv, records.read_csv), (records.write_jsonl, records.read_jsonl)]
+
+
+@pytest.mark.parametrize(("write", "read"), FORMS)
+@given(st.lists(RECORDS, max_size=5))
+def test_what_is_written_is_read_again(write: Writer, read: Reader, some: list[Record]) -> None:
+    out = io.StringIO(newline="")
+    write(some, out)
+    out.seek(0)
+
+    assert list(read(out)) == some
+
+
+def test_every_column_is_documented() -> None:
+    assert all(column in (records.__doc__ or "") for column in COLUMNS)
+    assert all(outcome in (records.__doc__ or "") for outcome in Outcome)
+
+
+@pytest.mark.parametrize(
+    ("read", "lines"),
+    [
+        (records.read_csv, ["a,b\n", "1,2\n"]),
+        (records.read_jsonl, ["{}\n"]),
+        (records.read_jsonl, ["{\n"]),
+        (records.read_jsonl, ["[]\n"]),
+    ],
+)
+def test_a_foreign_file_is_refused(read: Reader, lines: list[str]) -> None:
+    with pytest.raises(PhoneError, match="Line"):
+        list(read(lines))
+
+
+def test_an_unknown_outcome_is_refused() -> None:
+    out = io.StringIO(newline="")
+    example = Record(0, "wire", "s", "n", "A", "popular", 1, 2, 3.0, Outcome.ANSWERED, "NOERROR", "", False, 0, 0, 1,
+                     Outcome.ANSWERED, 3.0)  # fmt: skip
+    records.write_csv([example], out)
+
+    with pytest.raises(PhoneError, match="Line 2"):
+        list(records.read_csv(out.getvalue().replace("answered", "fine").splitlines(keepends=True)))

@@ -1,0 +1,353 @@
+"""Carries out a plan on the node itself: one Python program, sent over standard input, nothing left behind.
+
+Runs on the node with Debian's Python alone, so it imports nothing of ours. The order is what keeps a home answering:
+
+    write beside → let each daemon check its own file → withdraw and wait until the route is gone → move into place
+    → restart what must be → wait for a real answer → resume → wait until announced again
+
+Whatever fails before the withdrawal leaves the node as it was. A failure is one sentence on standard error and exit 1.
+"""
+
+from __future__ import annotations
+
+import base64
+import grp
+import hashlib
+import json
+import os
+import pwd
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+FRESH = ".anycastlab-new"
+_QTYPE_TXT = 16
+_QCLASS_IN = 1
+_TEXT_LIMIT = 400  # characters of a daemon's own complaint that are passed on
+
+
+class StepFailed(Exception):  # noqa: N818  (a step that failed is what it is)
+    """One sentence for a person."""
+
+
+class Agent:
+    """One run. `order` is the JSON object that `apply.order` makes."""
+
+    def __init__(self, order: dict[str, Any], root: str = "") -> None:
+        self.order = order
+        self.root = root
+        self.limits: dict[str, float] = order["limits"]
+        self.name: str = order["name"]
+
+    # -- the order of things ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        fresh: list[str] = []
+        try:
+            self._sysusers_first()
+            self._write_beside(fresh)
+            self._check()
+            was_up, was_announced = self._link_up(), False
+            if self.order["interrupts"] and was_up:
+                was_announced = self._announced()
+                self._withdraw()
+            self._move_into_place()
+        finally:
+            for path in fresh:
+                if os.path.exists(path):
+                    os.unlink(path)
+        self._effects()
+        self._units()
+        self._stamp()
+        if self.order["resolver"]["wait"]:
+            self._wait_for_answer()
+        if self.order["resume"] or (self.order["interrupts"] and was_up):
+            self._resume()
+        if was_up and self.order["interrupts"] and not self._drained():
+            self._until(self._link_up, "link_up_s", f"{self.name} answers, but its health probe does not announce it")
+            if was_announced:
+                self._until(self._announced, "announced_s", f"{self.name} answers, but FRR does not announce it again")
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def _path(self, path: str) -> str:
+        return self.root + path
+
+    def _sysusers_first(self) -> None:
+        """Files may belong to users that another of the files brings into being."""
+        for file in self.order["files"]:
+            if file["path"].startswith("/etc/sysusers.d/"):
+                self._write(file, self._path(file["path"]))
+        if "sysusers" in self.order["effects"]:
+            self._do(["systemd-sysusers"], f"{self.name}: system users could not be made")
+
+    def _write_beside(self, fresh: list[str]) -> None:
+        for file in self.order["files"]:
+            path = self._path(file["path"]) + FRESH
+            fresh.append(path)
+            self._write(file, path)
+
+    def _write(self, file: dict[str, Any], path: str) -> None:
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            if os.path.lexists(path):
+                os.unlink(path)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(base64.b64decode(file["content"]))
+                if not self.root:
+                    os.fchown(out.fileno(), pwd.getpwnam(file["owner"]).pw_uid, grp.getgrnam(file["group"]).gr_gid)
+                os.fchmod(out.fileno(), file["mode"])
+                out.flush()
+                os.fsync(out.fileno())
+        except KeyError as error:
+            raise StepFailed(f"{self.name} has no user or group for {file['path']}: {error.args[0]}.") from None
+        except OSError as error:
+            raise StepFailed(f"{self.name}: {file['path']} cannot be written: {error.strerror}.") from None
+
+    def _check(self) -> None:
+        for file in self.order["files"]:
+            if file["check"]:
+                path = self._path(file["path"]) + FRESH
+                argv = [part.replace("{path}", path) for part in file["check"]]
+                self._do(argv, f"{self.name}: {argv[0]} refuses the new {file['path']}, the old one stays")
+        program = self.order["program"]
+        if program:
+            self._check_program(program)
+        if self.order["adguard"]:
+            self._check_adguard(self.order["adguard"], (program or {}).get("staged") or self.order["adguard_program"])
+
+    def _check_program(self, program: dict[str, str]) -> None:
+        digest = hashlib.sha256()
+        with open(self._path(program["staged"]), "rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+        if digest.hexdigest() != program["sha256"]:
+            raise StepFailed(f"{self.name}: AdGuard Home arrived damaged; run again.")
+        os.chmod(self._path(program["staged"]), 0o755)
+        if not self.root:
+            os.chown(program["staged"], 0, 0)
+
+    def _check_adguard(self, file: dict[str, Any], program: str) -> None:
+        """AdGuard Home checks a copy in a folder of its own: it may rewrite what it checks."""
+        folder = tempfile.mkdtemp(prefix="anycastlab-")
+        try:
+            path = os.path.join(folder, "AdGuardHome.yaml")
+            with open(path, "wb") as out:
+                out.write(base64.b64decode(file["content"]))
+            argv = [self._path(program), "--check-config", "--no-check-update", "-c", path, "-w", folder]
+            self._do(argv, f"{self.name}: AdGuard Home refuses its new configuration, the old one stays")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _move_into_place(self) -> None:
+        for file in self.order["files"]:
+            path = self._path(file["path"])
+            os.replace(path + FRESH, path)
+        program = self.order["program"]
+        file = self.order["adguard"]
+        if program or file:
+            # AdGuard Home must not be running when its file changes under it, nor when its program does.
+            if self._active(self.order["resolver"]["unit"]):
+                self._do(
+                    ["systemctl", "stop", self.order["resolver"]["unit"]], f"{self.name}: the resolver does not stop"
+                )
+            if program:
+                os.replace(self._path(program["staged"]), self._path(program["path"]))
+        if file:
+            folder = os.path.dirname(self._path(file["path"]))
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if not self.root:
+                shutil.chown(folder, file["owner"], file["group"])
+            self._write(file, self._path(file["path"]) + FRESH)
+            os.replace(self._path(file["path"]) + FRESH, self._path(file["path"]))
+
+    # -- taking effect ------------------------------------------------------------------------------------------
+
+    def _effects(self) -> None:
+        effects = self.order["effects"]
+        if "sysctl" in effects:
+            paths = [self._path(f["path"]) for f in self.order["files"] if f["path"].startswith("/etc/sysctl.d/")]
+            self._do(["sysctl", "-q", "--system"] if not paths else ["sysctl", "-q", "-p", *paths],
+                     f"{self.name}: kernel settings could not be applied")  # fmt: skip
+        if self.order["daemon_reload"]:
+            self._do(["systemctl", "daemon-reload"], f"{self.name}: systemd could not reread its units")
+        if "networkd-reload" in effects and self._active("systemd-networkd.service"):
+            self._do(["networkctl", "reload"], f"{self.name}: systemd-networkd could not reread its files")
+
+    def _units(self) -> None:
+        order = self.order
+        for unit in order["disable"]:
+            self._do(["systemctl", "disable", "--now", unit], f"{self.name}: {unit} cannot be disabled")
+        if order["enable"]:
+            self._do(["systemctl", "enable", *order["enable"]], f"{self.name}: a unit cannot be enabled")
+        if order["frr_unit"] in (*order["restart"], *order["start"]):
+            # frr.service refuses a fourth start in three minutes; a wanted one is no crash loop.
+            self._run(["systemctl", "reset-failed", order["frr_unit"]])
+        if order["restart"]:
+            self._do(["systemctl", "restart", *order["restart"]], f"{self.name}: a service does not start")
+        if order["start"]:
+            self._do(["systemctl", "start", *order["start"]], f"{self.name}: a service does not start")
+        if "frr-reload" in order["effects"]:
+            self._do(
+                ["/usr/lib/frr/frr-reload.py", "--reload", order["frr_config"]],
+                f"{self.name}: FRR does not take its new configuration",
+            )
+
+    def _stamp(self) -> None:
+        if self.order["stamps"] is None:
+            return
+        content = base64.b64encode((json.dumps(self.order["stamps"], indent=1) + "\n").encode()).decode()
+        file = {"path": self.order["applied"], "content": content, "owner": "root", "group": "root", "mode": 0o644}
+        path = self._path(file["path"])
+        self._write(file, path + FRESH)
+        os.replace(path + FRESH, path)
+
+    # -- in and out of service ----------------------------------------------------------------------------------
+
+    def _withdraw(self) -> None:
+        flag = self._path(self.order["drained"])
+        if not os.path.exists(flag):
+            os.makedirs(os.path.dirname(flag), exist_ok=True)
+            with open(flag, "w", encoding="utf-8") as out:
+                out.write(self.order["drained_by"] + "\n")
+        self._do(["ip", "link", "set", "dev", self.order["link"], "down"], f"{self.name}: the link cannot be lowered")
+        withdrawn = time.monotonic()
+        self._until(
+            lambda: not self._in_table(), "route_gone_s",
+            f"{self.name}: FRR keeps the service address although its link is down; nothing was restarted",
+        )  # fmt: skip
+        time.sleep(max(0.0, self.limits["withdrawn_s"] - (time.monotonic() - withdrawn)))
+
+    def _resume(self) -> None:
+        flag = self._path(self.order["drained"])
+        try:
+            with open(flag, encoding="utf-8") as file:
+                ours = file.readline().strip() == self.order["drained_by"]
+        except FileNotFoundError:
+            return
+        if ours:
+            os.unlink(flag)
+
+    def _drained(self) -> bool:
+        return os.path.exists(self._path(self.order["drained"]))
+
+    def _link_up(self) -> bool:
+        return bool(self._run(["ip", "-o", "link", "show", "dev", self.order["link"], "up"]).stdout.strip())
+
+    def _in_table(self) -> bool:
+        found = self._vtysh(f"show ip route {self.order['prefix']} json")
+        return any(route.get("protocol") == "connected" for routes in found.values() for route in routes)
+
+    def _announced(self) -> bool:
+        for neighbor in self.order["neighbors"]:
+            found = self._vtysh(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
+            if self.order["prefix"] in found.get("advertisedRoutes", {}):
+                return True
+        return False
+
+    def _vtysh(self, command: str) -> dict[str, Any]:
+        answer = self._run(["vtysh", "-c", command])
+        try:
+            found = json.loads(answer.stdout or "{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    # -- does it resolve? ---------------------------------------------------------------------------------------
+
+    def _wait_for_answer(self) -> None:
+        resolver = self.order["resolver"]
+        where = resolver["address"], resolver["port"], resolver["name"]
+
+        def answers() -> bool:
+            said = ask_txt(*where, self.limits["query_s"])
+            return bool(said == resolver["answer"])
+
+        unit = resolver["unit"]
+        self._until(
+            answers, "first_answer_s",
+            f"{self.name}: {unit} runs but does not answer {resolver['name']} at {resolver['address']}; "
+            f"see `journalctl -u {unit}` there",
+        )  # fmt: skip
+
+    # -- small things -------------------------------------------------------------------------------------------
+
+    def _until(self, holds: Callable[[], bool], limit: str, sentence: str) -> None:
+        deadline = time.monotonic() + self.limits[limit]
+        while not holds():
+            if time.monotonic() > deadline:
+                raise StepFailed(f"{sentence} (waited {self.limits[limit]:g} s).")
+            time.sleep(self.limits["poll_s"])
+
+    def _active(self, unit: str) -> bool:
+        return self._run(["systemctl", "-q", "is-active", unit]).returncode == 0
+
+    def _do(self, argv: list[str], sentence: str) -> None:
+        answer = self._run(argv)
+        if answer.returncode != 0:
+            said = " ".join((answer.stderr or answer.stdout).split())
+            raise StepFailed(f"{sentence}: {said[-_TEXT_LIMIT:] or f'exit {answer.returncode}'}.")
+
+    def _run(self, argv: list[str]) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                timeout=self.limits["command_s"], check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            return subprocess.CompletedProcess(argv, 127, "", f"there is no {argv[0]}")
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, 124, "", f"no end after {self.limits['command_s']:g} s")
+
+
+def ask_txt(address: str, port: int, name: str, timeout_s: float) -> str | None:
+    """The first string of a TXT record (RFC 1035), asked over UDP; None for anything but a good answer."""
+    number = random.randrange(1 << 16)
+    labels = b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.rstrip(".").split(".")) + b"\0"
+    query = struct.pack("!6H", number, 0x0100, 1, 0, 0, 0) + labels + struct.pack("!2H", _QTYPE_TXT, _QCLASS_IN)
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(timeout_s)
+        try:
+            sock.connect((address, port))
+            sock.send(query)
+            reply = sock.recv(4096)
+        except OSError:
+            return None
+    return _first_txt(reply, number, len(query))
+
+
+def _first_txt(reply: bytes, number: int, question_end: int) -> str | None:
+    if len(reply) < question_end + 12:
+        return None
+    found, flags, _, answers, _, _ = struct.unpack_from("!6H", reply)
+    if found != number or flags & 0x000F or not answers:
+        return None
+    at = question_end
+    while at < len(reply) and reply[at] and reply[at] < 0xC0:  # an owner name, mostly a pointer (RFC 1035, 4.1.4)
+        at += reply[at] + 1
+    at += 2 if at < len(reply) and reply[at] >= 0xC0 else 1
+    if at + 11 > len(reply):
+        return None
+    kind, _, _, length = struct.unpack_from("!HHIH", reply, at)
+    data = reply[at + 10 : at + 10 + length]
+    if kind != _QTYPE_TXT or not data:
+        return None
+    return data[1 : 1 + data[0]].decode("ascii", errors="replace")
+
+
+def main(order: dict[str, Any]) -> int:
+    """Carry out `order`; 0, or 1 with a sentence on standard error."""
+    try:
+        Agent(order).run()
+    except StepFailed as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    return 0

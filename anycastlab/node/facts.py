@@ -1,0 +1,247 @@
+"""Everything the configuration of a node is decided from, read in one command.
+
+One shell script, because each command on a container costs tens of milliseconds and there are many things to know. It
+works on an empty machine too, and reads the two witnesses of the architecture (see `architecture`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyinfra.api import FactBase, StringCommand
+from pyinfra.api.exceptions import FactProcessError
+
+from anycastlab.node import architecture, elf, layout
+from anycastlab.node.architecture import Evidence
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it lies on the machine; `mode` as a number, `sha256` of its content."""
+
+    mode: int
+    owner: str
+    group: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class UnitState:
+    """What systemd says about a unit, in its own words."""
+
+    active: str = "inactive"
+    enabled: str = ""
+    loaded: str = "not-found"
+    needs_reload: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.active == "active"
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node as it is. The default is a machine that does not exist yet, so that a plan on nothing is a whole plan."""
+
+    present: bool = False
+    hostname: str = ""
+    ipv4_forwarding: bool = False
+    ipv6_forwarding: bool = False
+    evidence: Evidence = field(default_factory=Evidence)
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    units: Mapping[str, UnitState] = field(default_factory=dict)
+    packages: frozenset[str] = frozenset()
+    link_up: bool = False
+    link_prefixes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    drained_by: str | None = None
+    applied: Mapping[str, str] = field(default_factory=dict)
+    adguard_yaml: str | None = field(default=None, repr=False)
+    running_config: str = field(default="", repr=False)
+
+    def unit(self, name: str) -> UnitState:
+        return self.units.get(name, UnitState())
+
+    @property
+    def serving(self) -> bool:
+        """Whether clients may be asking this node now: a resolver runs and the service address is up."""
+        return self.link_up and any(self.unit(unit).running for unit in layout.RESOLVER_UNITS.values())
+
+
+class NodeFact(FactBase[NodeState]):
+    """State of one node for the given files, units and packages."""
+
+    @staticmethod
+    def default() -> NodeState:
+        return NodeState()
+
+    def command(self, paths: Iterable[str], units: Iterable[str], packages: Iterable[str]) -> StringCommand:
+        return StringCommand(script(tuple(paths), tuple(units), tuple(packages)))
+
+    def process(self, output: list[str]) -> NodeState:
+        try:
+            return parse(output)
+        except (ValueError, KeyError, IndexError) as error:
+            raise FactProcessError(f"the node's state cannot be read ({error})") from error
+
+
+class ServingFact(FactBase[bool]):
+    """Whether clients may be asking this node now; False for a machine that does not exist yet."""
+
+    @staticmethod
+    def default() -> bool:
+        return False
+
+    def command(self) -> StringCommand:
+        active = " || ".join(f"systemctl -q is-active {unit}" for unit in layout.RESOLVER_UNITS.values())
+        return StringCommand(
+            f'[ -n "$(ip -o link show dev {layout.LINK} up 2>/dev/null)" ] && {{ {active}; }} && echo serving; true'
+        )
+
+    def process(self, output: list[str]) -> bool:
+        return "serving" in output
+
+
+class MachineFact(FactBase[str]):
+    """The machine whose programs run there natively (`x86_64`, `aarch64` …), by the ELF header of its shell."""
+
+    def command(self) -> StringCommand:
+        return StringCommand(f"head -c {elf.HEADER_BYTES} /bin/sh | base64 -w0")
+
+    def process(self, output: list[str]) -> str:
+        try:
+            return elf.machine(base64.b64decode("".join(output)))
+        except (elf.NotElfError, binascii.Error) as error:
+            raise FactProcessError(f"/bin/sh on the node is no program ({error})") from error
+
+
+class ContentFact(FactBase[dict[str, str]]):
+    """Text of files, by path; unreadable ones are left out. For showing differences."""
+
+    @staticmethod
+    def default() -> dict[str, str]:
+        return {}
+
+    def command(self, paths: Iterable[str]) -> StringCommand:
+        return StringCommand(
+            f"for f in {shlex.join(paths)}; do [ ! -r $f ] || printf '%s\\t%s\\n' $f \"$(base64 -w0 $f)\"; done"
+        )
+
+    def process(self, output: list[str]) -> dict[str, str]:
+        return {path: _decoded(text) for path, _, text in (line.partition("\t") for line in output)}
+
+
+_UNIT_PROPERTIES: Final = "Id,ActiveState,UnitFileState,LoadState,NeedDaemonReload"
+
+
+def script(paths: tuple[str, ...], units: tuple[str, ...], packages: tuple[str, ...]) -> str:
+    """The shell script; each line of its output is `KEY<tab>VALUE`."""
+    files, names, wanted = shlex.join(paths), shlex.join(units), shlex.join(packages)
+    return f"""\
+say() {{ printf '%s\\t%s\\n' "$1" "$2"; }}
+one() {{ v=; {{ IFS= read -r v < "$2"; }} 2>/dev/null; say "$1" "$v"; }}
+b64() {{ base64 -w0 2>/dev/null; }}
+say present 1
+one hostname /proc/sys/kernel/hostname
+one ipv4_forwarding /proc/sys/net/ipv4/ip_forward
+one ipv6_forwarding /proc/sys/net/ipv6/conf/all/forwarding
+one kernel_arch /proc/sys/kernel/arch
+one modalias /sys/devices/system/cpu/modalias
+say cpuinfo "$(grep -m3 -E '^(vendor_id|CPU implementer|isa)' /proc/cpuinfo 2>/dev/null | b64)"
+say elf "$(head -c {elf.HEADER_BYTES} /bin/sh | b64)"
+stat --printf 'stat\\t%a %U %G %n\\n' -- {files} 2>/dev/null
+sha256sum -- {files} 2>/dev/null | while read -r sum path; do say sha256 "$sum $path"; done
+systemctl show -p {_UNIT_PROPERTIES} {names} 2>/dev/null | while IFS= read -r line; do say unit "$line"; done
+dpkg-query -W -f='package\\t${{Package}} ${{db:Status-Status}}\\n' {wanted} 2>/dev/null
+ip -o link show dev {layout.LINK} up 2>/dev/null | while read -r _; do say link up; done
+ip -o address show dev {layout.LINK} 2>/dev/null | while read -r _ _ _ a _; do say prefix "$a"; done
+{{ ip -4 rule; ip -6 rule; }} 2>/dev/null | grep '^{layout.RULE_PRIORITY}:' | while read -r _ r; do say rule "$r"; done
+[ ! -e {layout.DRAINED} ] || say drained "$(head -c 200 {layout.DRAINED} | head -n1)"
+[ ! -e {layout.APPLIED} ] || say applied "$(b64 < {layout.APPLIED})"
+[ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(b64 < {layout.ADGUARD_CONFIG})"
+say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
+true"""
+
+
+def parse(lines: list[str]) -> NodeState:
+    """What the script printed. Raises ValueError or KeyError for anything else."""
+    one: dict[str, str] = {}
+    many: dict[str, list[str]] = {key: [] for key in ("stat", "sha256", "unit", "package", "prefix", "rule", "link")}
+    for line in lines:
+        key, tab, value = line.partition("\t")
+        if not tab:
+            continue
+        if key in many:
+            many[key].append(value)
+        else:
+            one[key] = value
+    if one.get("present") != "1":
+        return NodeState()
+    applied = json.loads(_decoded(one.get("applied", "")) or "{}")
+    return NodeState(
+        present=True,
+        hostname=one["hostname"],
+        ipv4_forwarding=one["ipv4_forwarding"] == "1",
+        ipv6_forwarding=one["ipv6_forwarding"] == "1",
+        evidence=_evidence(one),
+        files=_files(many["stat"], many["sha256"]),
+        units=_units(many["unit"]),
+        packages=frozenset(
+            name for name, _, status in (entry.partition(" ") for entry in many["package"]) if status == "installed"
+        ),
+        link_up=bool(many["link"]),
+        link_prefixes=tuple(many["prefix"]),
+        rules=tuple(many["rule"]),
+        drained_by=one.get("drained"),
+        applied={str(key): str(value) for key, value in applied.items()} if isinstance(applied, dict) else {},
+        adguard_yaml=_decoded(one["adguard"]) if "adguard" in one else None,
+        running_config=_decoded(one.get("running", "")),
+    )
+
+
+def _evidence(one: Mapping[str, str]) -> Evidence:
+    kernel = architecture.kernel_machine(
+        one.get("kernel_arch", ""), one.get("modalias", ""), _decoded(one.get("cpuinfo", ""))
+    )
+    try:
+        userland = elf.machine(base64.b64decode(one["elf"]))
+    except (elf.NotElfError, binascii.Error):
+        userland = None
+    return Evidence(kernel, userland)
+
+
+def _files(stats: list[str], sums: list[str]) -> dict[str, FileState]:
+    digest_of = {path: digest for digest, _, path in (entry.partition(" ") for entry in sums)}
+    found = {}
+    for entry in stats:
+        mode, owner, group, path = entry.split(" ", 3)
+        found[path] = FileState(int(mode, 8), owner, group, digest_of.get(path, ""))
+    return found
+
+
+def _units(lines: list[str]) -> dict[str, UnitState]:
+    found: dict[str, UnitState] = {}
+    block: dict[str, Any] = {}
+    for line in [*lines, ""]:
+        if line:
+            key, _, value = line.partition("=")
+            block[key] = value
+        elif block:
+            found[block["Id"]] = UnitState(
+                active=block["ActiveState"],
+                enabled=block["UnitFileState"],
+                loaded=block["LoadState"],
+                needs_reload=block["NeedDaemonReload"] == "yes",
+            )
+            block = {}
+    return found
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode(errors="replace")

@@ -1,0 +1,79 @@
+"""Where things are on a node, and the numbers two parts must agree on.
+
+Read by the renderer, the probe's configuration, `status` and the scenarios; nothing here is a person's choice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anycastlab.site.model import ResolverKind, Service
+
+LINK: Final = "anycast0"  # carries the service address; its state is the announcement
+
+LIB: Final = "/usr/local/lib/anycastlab"
+STATE: Final = "/var/lib/anycastlab"
+APPLIED: Final = f"{STATE}/applied.json"  # what each unit was last started with
+DRAINED: Final = f"{STATE}/drained"  # the probe keeps the link down while this exists
+DRAINED_BY_DEPLOY: Final = "deploy"  # content of the flag when a deploy set it, so that only a deploy lifts it again
+
+LINK_SCRIPT: Final = f"{LIB}/anycast0"
+PROBE_PROGRAM: Final = f"{LIB}/probe.pyz"
+PROBE_CONFIG: Final = "/etc/anycastlab/probe.json"
+
+ADGUARD_PROGRAM: Final = f"{LIB}/AdGuardHome"
+ADGUARD_USER: Final = "adguardhome"
+ADGUARD_STATE: Final = "/var/lib/adguardhome"
+ADGUARD_CONFIG: Final = f"{ADGUARD_STATE}/AdGuardHome.yaml"
+ADGUARD_API_PORT: Final = 3000
+UNBOUND_CONFIG: Final = "/etc/unbound/unbound.conf"
+TLS_CERTIFICATE: Final = "/etc/anycastlab/tls.crt"  # DNS over TLS, where it is asked for
+TLS_KEY: Final = "/etc/anycastlab/tls.key"
+
+FRR_CONFIG: Final = "/etc/frr/frr.conf"
+FRR_DAEMONS: Final = "/etc/frr/daemons"
+
+LINK_UNIT: Final = "anycast0.service"
+PROBE_UNIT: Final = "anycastlab-probe.service"
+ESCALATE_UNIT: Final = "anycastlab-escalate.path"
+FRR_UNIT: Final = "frr.service"
+NETWORKD_UNIT: Final = "systemd-networkd.service"
+RESOLVER_UNITS: Final[dict[ResolverKind, str]] = {
+    "adguardhome": "adguardhome.service",
+    "unbound": "unbound.service",
+}
+UNITS: Final = (LINK_UNIT, *RESOLVER_UNITS.values(), FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT, NETWORKD_UNIT)
+
+# Replies from the service address leave by the router even where the client is a neighbour (layout `flat`). The table's
+# only route is FRR's, which puts it back when the interface was down; the rule is the link unit's.
+ROUTING_TABLE: Final = 953
+RULE_PRIORITY: Final = 953
+
+PACKAGES: Final = ("frr", "frr-pythontools", "iproute2", "python3", "python3-dnspython")
+RESOLVER_PACKAGES: Final[dict[ResolverKind, tuple[str, ...]]] = {"adguardhome": (), "unbound": ("unbound",)}
+
+
+def resolver_unit(kind: ResolverKind) -> str:
+    """The systemd unit of a resolver."""
+    return RESOLVER_UNITS[kind]
+
+
+def other_resolver_units(kind: ResolverKind) -> tuple[str, ...]:
+    """Units of the resolvers a node with `kind` must not run: they would share port 53 in silence."""
+    return tuple(unit for other, unit in RESOLVER_UNITS.items() if other != kind)
+
+
+def packages(kind: ResolverKind) -> tuple[str, ...]:
+    """Debian packages a node needs; an image of ours has them all."""
+    return (*PACKAGES, *RESOLVER_PACKAGES[kind])
+
+
+def link_prefixes(service: Service) -> tuple[str, ...]:
+    """Addresses on the link, as `ip address` prints them."""
+    return tuple(str(prefix) for prefix in (service.prefix, service.prefix6) if prefix)
+
+
+def rules(service: Service) -> tuple[str, ...]:
+    """Policy rules of the service addresses, as `ip rule` prints them after the priority."""
+    addresses = (service.address, service.address6)
+    return tuple(f"from {address} lookup {ROUTING_TABLE}" for address in addresses if address)

@@ -1,0 +1,161 @@
+"""The whole node as one pyinfra operation: one look, one plan, and, if anything differs, one program that makes it so.
+
+Looking costs one command. A plan that is empty is a no-op; one that is not is told before anything happens (`--diff`
+shows each file). Commands: packages only if some are missing, AdGuard Home only if it is not the right one, then the
+agent (see `agent`), which withdraws the node before it stops anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from typing import Any
+
+from pyinfra import context, logger
+from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
+from pyinfra.api.command import PyinfraCommand
+
+from anycastlab.errors import AnycastlabError
+from anycastlab.node import (
+    adguard_yaml,
+    apply,
+    architecture,
+    certificates,
+    credentials,
+    facts,
+    layout,
+    lockfile,
+    plan,
+    render,
+    resolver_binary,
+    show,
+    timing,
+)
+from anycastlab.site import Node, Site
+
+_PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
+# Stands for a password or certificate that a dry run does not make.
+_LATER = "made by the first deploy"
+
+
+@operation()
+def configure(site: Site, node: Node, adguardhome_source: str = "auto") -> Generator[PyinfraCommand, None, None]:
+    """Make `node` as `site` describes it: packages, network, FRR, resolver, probe; in service again at the end.
+
+    + adguardhome_source: where the program comes from, see `resolver_binary`
+
+    A machine that does not exist yet counts as empty, so the plan on nothing is complete. Fails cleanly, with one
+    sentence, when the machine would run emulated, when a daemon refuses its file (nothing was changed then), or when
+    the node does not come back.
+    """
+    executing = bool(context.state.is_executing)
+    try:
+        todo, state = _decide(site, node, adguardhome_source, executing)
+    except AnycastlabError as error:
+        if not executing:
+            raise  # before anything ran: the whole run ends here
+        yield FunctionCommand(_fail, [str(error)], {})
+        return
+    if not todo.changes:
+        context.host.noop(f"{node.name} is as it should be")
+        return
+    _tell(node, todo, state)
+    yield from _commands(site, node, todo, adguardhome_source)
+
+
+def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.Plan, facts.NodeState]:
+    resolver_binary.check_source(source)
+    # What the machine must be asked about does not depend on it, only the content of a few files does.
+    blank = _wanted(site, node, render.Machine(node.name), None, executing)
+    paths = [file.path for file in blank.files] + ([layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else [])
+    state = context.host.get_fact(
+        facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
+    )
+    machine_type = ""
+    if state.present:
+        machine_type = architecture.check(node.name, state.evidence, node.architecture)
+    machine = (
+        render.Machine(state.hostname, state.ipv4_forwarding, state.ipv6_forwarding)
+        if state.present
+        else render.Machine(node.name)
+    )
+    program = _program(node, machine_type, source)
+    wanted = _wanted(site, node, machine, program, executing)
+    todo = plan.make(wanted, state, _PASSWORDS)
+    if executing and todo.program and todo.program.sha256 is None:
+        binary = resolver_binary.obtain(source, machine_type, world=resolver_binary.tools(logger.info))
+        wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
+        todo = plan.make(wanted, state, _PASSWORDS)
+    return todo, state
+
+
+def _program(node: Node, machine: str, source: str) -> plan.Program | None:
+    if node.resolver != "adguardhome":
+        return None
+    version = lockfile.packaged().version
+    machine = machine or node.architecture or resolver_binary.tools().own_machine
+    if source.startswith("file:"):
+        return plan.Program(version, resolver_binary.obtain(source, machine).sha256)
+    present = resolver_binary.cached(machine)
+    return plan.Program(version, present.sha256 if present else None)
+
+
+def _wanted(
+    site: Site, node: Node, machine: render.Machine, program: plan.Program | None, executing: bool
+) -> plan.Wanted:
+    unit = layout.resolver_unit(node.resolver)
+    adguard = None
+    if node.resolver == "adguardhome":
+        password = credentials.adguard_password(create=executing) or _LATER
+        adguard = render.adguard(site, node, password)
+    certificate = None
+    if site.resolver.dot:
+        certificate = certificates.for_site(site, create=executing) or render.Certificate(_LATER, _LATER)
+    return plan.Wanted(
+        name=node.name,
+        files=render.files(site, node, machine, certificate),
+        units=(layout.LINK_UNIT, layout.FRR_UNIT, unit, layout.ESCALATE_UNIT, layout.PROBE_UNIT),
+        unwanted_units=layout.other_resolver_units(node.resolver),
+        packages=layout.packages(node.resolver),
+        program=program,
+        adguard=adguard,
+        link_prefixes=layout.link_prefixes(site.service),
+        rules=layout.rules(site.service),
+    )
+
+
+def _commands(site: Site, node: Node, todo: plan.Plan, source: str) -> Generator[PyinfraCommand, None, None]:
+    if todo.packages:
+        yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
+    if todo.program and context.state.is_executing:
+        machine = context.host.get_fact(facts.MachineFact)
+        binary = resolver_binary.obtain(source, machine)
+        yield StringCommand("mkdir", "-p", layout.LIB)
+        yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
+    yield StringCommand("python3", "-I", "-", _stdin=apply.program(site, node, todo), _timeout=timing.CONFIGURE_LIMIT_S)
+
+
+def _install(packages: tuple[str, ...]) -> str:
+    names = " ".join(packages)
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120"
+    return f"{apt} update && {apt} install --no-install-recommends {names}"
+
+
+def _tell(node: Node, todo: plan.Plan, state: facts.NodeState) -> None:
+    """Say what is going to happen: once, in the prepare phase or, where that is skipped, right before it happens."""
+    if context.state.is_executing and context.state.should_check_for_changes():
+        return
+    lines = [show.headline(node.name, todo)]
+    if context.state.config.DIFF:
+        old: dict[str, str] = {}
+        readable = tuple(file.path for file in todo.files if file.path in state.files and show.is_text(file))
+        if readable:
+            old = context.host.get_fact(facts.ContentFact, paths=readable)
+        lines += show.details(todo, old)
+    for line in lines:
+        context.host.log(show.coloured(line))
+
+
+def _fail(state: Any, host: Any, sentence: str) -> bool:  # noqa: ARG001  (pyinfra hands `state` over by that name)
+    host.log_styled(sentence, fg="red", log_func=logger.error)
+    return False

@@ -1,0 +1,297 @@
+"""From a `Site` and one of its nodes to every file on that machine. Pure: no machine is asked, nothing is written.
+
+What depends on the machine itself (its host name, whether its kernel forwards) comes in as `Machine`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
+
+from anycastlab import bundle
+from anycastlab.node import adguard_yaml, layout, lockfile, timing, upstreams
+from anycastlab.node.credentials import USER
+from anycastlab.node.errors import NodeError, ResolverError
+from anycastlab.node.managed import ManagedFile
+from anycastlab.probe import config as probe_config
+from anycastlab.probe import units as probe_units
+from anycastlab.site import Node, Site
+
+TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
+BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
+# Names below this one, in the first local zone, that the router must answer or deny: the probe's path check.
+PROBE_LABEL: Final = "probe"
+# unbound's share of `cache_bytes`: messages one part, record sets two (unbound.conf(5) advises double).
+_MESSAGE_SHARE: Final = 3
+_UNBOUND_PORTS_PER_QUERY: Final = 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the files must agree with on the machine; the defaults are those of a fresh container."""
+
+    hostname: str
+    ipv4_forwarding: bool = False
+    ipv6_forwarding: bool = False
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate and its key for DNS over TLS, PEM."""
+
+    certificate: str
+    key: str
+
+
+def files(site: Site, node: Node, machine: Machine, certificate: Certificate | None = None) -> tuple[ManagedFile, ...]:
+    """Every managed file of `node` but AdGuard Home's own (see `adguard`), in an order that is safe to write in.
+
+    Raises NodeError or ResolverError with one sentence for data that cannot be rendered.
+    """
+    resolver_unit = layout.resolver_unit(node.resolver)
+    context = _context(site, node)
+    frr = _text("frr.conf.j2", {**context, **_frr(node, machine)})
+    made = [
+        ManagedFile(
+            "/etc/systemd/network/05-anycast0.network",
+            _text("anycast0.network.j2", context),
+            effects=("networkd-reload",),
+        ),
+        ManagedFile(
+            "/etc/systemd/networkd.conf.d/anycastlab.conf",
+            _text("networkd.conf.j2", context),
+            restarts=(layout.NETWORKD_UNIT,),
+        ),
+        ManagedFile("/etc/sysctl.d/60-anycastlab.conf", _text("sysctl.conf.j2", context), effects=("sysctl",)),
+        ManagedFile(
+            layout.LINK_SCRIPT,
+            _text("anycast0.sh.j2", context),
+            mode=0o755,
+            check=("sh", "-n", "{path}"),
+            restarts=(layout.LINK_UNIT,),
+        ),
+        ManagedFile(
+            f"/etc/systemd/system/{layout.LINK_UNIT}",
+            _text("anycast0.service.j2", context),
+            restarts=(layout.LINK_UNIT,),
+        ),
+        ManagedFile(
+            layout.FRR_DAEMONS,
+            _text("frr-daemons.j2", context),
+            owner="frr",
+            group="frr",
+            mode=0o640,
+            restarts=(layout.FRR_UNIT,),
+        ),
+        ManagedFile(
+            layout.FRR_CONFIG,
+            frr,
+            owner="frr",
+            group="frr",
+            mode=0o640,
+            secret=bool(site.bgp.password),
+            check=("vtysh", "-C", "-f", "{path}"),
+            effects=("frr-reload",),
+        ),
+        *_resolver_files(site, node, context, resolver_unit, certificate),
+        *_probe_files(site, node, resolver_unit),
+    ]
+    return tuple(made)
+
+
+def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
+    """The managed leaves of AdGuard Home's file, the administrator's password in plain."""
+    asked = [upstreams.parse(upstream).adguard for upstream in site.resolver.upstreams]
+    zones = _router_zones(site)
+    context = {
+        **_context(site, node),
+        "api_address": f"{node.address}:{layout.ADGUARD_API_PORT}",
+        "user": USER,
+        "password": password,
+        "upstream_dns": [*asked, *(f"[/{zone}/]{site.resolver.router_dns}" for zone in zones)],
+        "bootstrap": [str(address) for address in site.resolver.bootstrap],
+        "user_rules": [
+            f"|{site.service.identity_name}^$dnsrewrite=NOERROR;TXT;{node.name}",
+            *(f"||{name}^" for name in site.resolver.blocklist),
+        ],
+        "blocked_ttl_s": BLOCKED_TTL_S,
+        "schema": lockfile.packaged().schema,
+    }
+    return adguard_yaml.parse(_text("AdGuardHome.yaml.j2", context).decode())
+
+
+def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
+    """The health probe's configuration on `node`."""
+    service = [str(site.service.address), *([str(site.service.address6)] if site.service.address6 else [])]
+    zone = site.resolver.local_zones[0] if site.resolver.local_zones else "lan"
+    try:
+        return probe_config.ProbeConfig(
+            node=node.name,
+            address=str(node.address),
+            service_addresses=tuple(service),
+            router_dns=str(site.resolver.router_dns),
+            peers=tuple(probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer != node),
+            frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(node)),
+            link=layout.LINK,
+            identity_name=site.service.identity_name,
+            local_suffix=f"{PROBE_LABEL}.anycast.{zone}",
+            drain_path=layout.DRAINED,
+        )
+    except probe_config.ConfigError as error:
+        raise NodeError(f"The probe of {node.name} cannot be configured: {error}.") from None
+
+
+def _resolver_files(
+    site: Site, node: Node, context: dict[str, Any], unit: str, certificate: Certificate | None
+) -> list[ManagedFile]:
+    owner = layout.ADGUARD_USER if node.resolver == "adguardhome" else "unbound"
+    made = []
+    if node.resolver == "adguardhome":
+        made.append(
+            ManagedFile(
+                "/etc/sysusers.d/anycastlab-adguardhome.conf", _text("sysusers.conf.j2", context), effects=("sysusers",)
+            )
+        )
+        made.append(
+            ManagedFile(f"/etc/systemd/system/{unit}", _text("adguardhome.service.j2", context), restarts=(unit,))
+        )
+    else:
+        made.append(
+            ManagedFile(
+                f"/etc/systemd/system/{unit}.d/10-resolver.conf",
+                _text("unbound.service.conf.j2", context),
+                restarts=(unit,),
+            )
+        )
+    if site.resolver.dot:
+        if certificate is None:
+            raise ResolverError(
+                f"{node.name} is to serve DNS over TLS but has no certificate.", "Deploy makes one; this is a bug."
+            )
+        made.append(
+            ManagedFile(layout.TLS_CERTIFICATE, certificate.certificate.encode(), group=owner, restarts=(unit,))
+        )
+        made.append(
+            ManagedFile(
+                layout.TLS_KEY, certificate.key.encode(), group=owner, mode=0o640, secret=True, restarts=(unit,)
+            )
+        )
+    if node.resolver == "unbound":
+        made.append(
+            ManagedFile(
+                layout.UNBOUND_CONFIG,
+                _text("unbound.conf.j2", {**context, **_unbound(site)}),
+                check=("unbound-checkconf", "{path}"),
+                restarts=(unit,),
+            )
+        )
+    return made
+
+
+def _probe_files(site: Site, node: Node, resolver_unit: str) -> list[ManagedFile]:
+    config = probe(site, node)
+    made = []
+    for path, text in probe_units.units(config, resolver_unit).items():
+        if path.startswith("/etc/sysusers.d/"):
+            made.append(ManagedFile(path, text.encode(), effects=("sysusers",)))
+        elif path.endswith(f"/{layout.PROBE_UNIT}"):
+            made.append(ManagedFile(path, text.encode(), restarts=(layout.PROBE_UNIT,)))
+        else:
+            # The resolver's drop-in is read at its next stop; the escalation units are started by their path unit.
+            made.append(ManagedFile(path, text.encode()))
+    made.append(
+        ManagedFile(layout.PROBE_PROGRAM, bundle.bundle("anycastlab.probe"), mode=0o755, restarts=(layout.PROBE_UNIT,))
+    )
+    made.append(ManagedFile(layout.PROBE_CONFIG, probe_config.to_json(config).encode(), restarts=(layout.PROBE_UNIT,)))
+    return made
+
+
+def _context(site: Site, node: Node) -> dict[str, Any]:
+    return {
+        "node": node,
+        "service": site.service,
+        "bgp": site.bgp,
+        "bfd": site.bfd,
+        "resolver": site.resolver,
+        "prefixes": layout.link_prefixes(site.service),
+        "link": layout.LINK,
+        "link_unit": layout.LINK_UNIT,
+        "script": layout.LINK_SCRIPT,
+        "interface": node.interface,
+        "routing_table": layout.ROUTING_TABLE,
+        "rule_priority": layout.RULE_PRIORITY,
+        "program": layout.ADGUARD_PROGRAM,
+        "config": layout.ADGUARD_CONFIG,
+        "state": layout.ADGUARD_STATE,
+        "state_name": layout.ADGUARD_STATE.removeprefix("/var/lib/"),
+        "user": layout.ADGUARD_USER,
+        "restart_s": timing.RESOLVER_RESTART_S,
+        "tls_certificate": layout.TLS_CERTIFICATE,
+        "tls_key": layout.TLS_KEY,
+    }
+
+
+def _frr(node: Node, machine: Machine) -> dict[str, Any]:
+    return {
+        "hostname": machine.hostname,
+        "ipv4_forwarding": machine.ipv4_forwarding,
+        "ipv6_forwarding": machine.ipv6_forwarding,
+        "neighbors": _neighbors(node),
+    }
+
+
+def _neighbors(node: Node) -> tuple[str, ...]:
+    return (str(node.gateway), *((str(node.gateway6),) if node.gateway6 else ()))
+
+
+def _unbound(site: Site) -> dict[str, Any]:
+    asked = [upstreams.parse(upstream) for upstream in site.resolver.upstreams]
+    tls = [upstream for upstream in asked if upstream.scheme == "tls"]
+    if tls and len(tls) < len(asked):
+        raise ResolverError(
+            "The upstreams mix plain DNS and DNS over TLS, which unbound cannot.", "Make all of them tls:// or none."
+        )
+    return {
+        "upstreams": [upstream.unbound for upstream in asked],
+        "tls_upstream": bool(tls),
+        "router_zones": _router_zones(site),
+        "blocklist": site.resolver.blocklist,
+        "blocked_ttl_s": BLOCKED_TTL_S,
+        "outgoing_range": _UNBOUND_PORTS_PER_QUERY * site.resolver.max_concurrent,
+        "msg_cache_bytes": site.resolver.cache_bytes // _MESSAGE_SHARE,
+        "rrset_cache_bytes": site.resolver.cache_bytes * 2 // _MESSAGE_SHARE,
+    }
+
+
+def _router_zones(site: Site) -> tuple[str, ...]:
+    return (*site.resolver.local_zones, *site.resolver.reverse_zones)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # nothing here is HTML; JSON and shell values are quoted where they stand
+    )
+
+
+def _text(template: str, context: dict[str, Any]) -> bytes:
+    try:
+        return _environment().get_template(template).render(context).encode()
+    except UndefinedError as error:
+        raise NodeError(
+            f"The template templates/node/{template} uses something that is not there: {error.message}.",
+            "Correct the template or give the variable.",
+        ) from None
+    except TemplateError as error:
+        line = getattr(error, "lineno", None)
+        where = f", line {line}" if line else ""
+        raise NodeError(f"The template templates/node/{template}{where} is broken: {error.message}.") from None

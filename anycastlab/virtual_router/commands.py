@@ -139,8 +139,7 @@ class Interpreter:
         arguments = self._checked(call, call.rest())
         if numbers := _selector(call):
             arguments["numbers"] = numbers
-        if call.caller.via != "script":
-            await self.router.settle()
+        await self.router.settle()
         rows = await self.router.dataplane.action(call.menu.path, call.verb, arguments)
         if rows is None:
             raise errors.not_emulated(f"{call.menu.path.rstrip('/')}/{call.verb}")
@@ -196,7 +195,8 @@ class Interpreter:
             query = Query(call.queries)
         except QueryError as error:
             raise CommandRefused(str(error)) from error
-        if call.caller.via != "script":
+        # A script looking at its own rows need not wait for what they do; one that looks for connections must.
+        if call.caller.via != "script" or path in _ROWS_FROM_DATAPLANE:
             await router.settle()
         own = runtime.rows(router, path, call.caller)
         live = await router.dataplane.read(path)

@@ -28,8 +28,11 @@ class RouterLog:
         self._clock = clock
         self._lines: deque[dict[str, str]] = deque(maxlen=limits.LOG_LINES)
         self._next = 0
+        self.echo: Callable[[str], None] = lambda _line: None
+        """Receives every line as well, for the journal."""
 
     def add(self, topics: str, message: str) -> None:
+        self.echo(f"{topics} {message}")
         line = {".id": f"*{self._next:X}", "time": stamp(self._clock()), "topics": topics, "message": message}
         self._lines.append(line)
         self._next += 1

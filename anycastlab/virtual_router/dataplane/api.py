@@ -3,6 +3,8 @@
 The API side owns the rows; a `Dataplane` makes them true (FRR, nftables, netwatch, resolver) and reports what is
 running. Nothing on the API side knows how; nothing behind this seam knows the wire protocol.
 
+The real one comes from `plane.create(config: Config) -> Dataplane` beside this module.
+
 Every method is called on the event loop that called `start`. `annotate` and `refuse` are called once per row of a
 print or write and must not wait for anything; the others may.
 """
@@ -85,7 +87,10 @@ class Dataplane(Protocol):
         ...
 
     def annotate(self, menu: str, row: Row) -> dict[str, str]:
-        """Runtime properties of a configured row (`inactive`, `invalid`, `status`, `since`, `bytes` …)."""
+        """Runtime properties of a configured row (`inactive`, `invalid`, `status`, `since`, `bytes` …).
+
+        `.why` explains them and is shown as RouterOS's `.about`.
+        """
         ...
 
     def refuse(self, menu: str, row: Row) -> str | None:

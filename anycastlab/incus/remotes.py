@@ -102,7 +102,7 @@ def parse_remotes(text: str, directory: Path) -> dict[str, Server]:
         raise IncusError(f"{source} is not valid YAML ({error}).", "Repair or remove it.") from error
     remotes = parsed.get("remotes") if isinstance(parsed, dict) else None
     servers: dict[str, Server] = {}
-    for name, remote in (remotes or {}).items():
+    for name, remote in remotes.items() if isinstance(remotes, dict) else ():
         if not isinstance(remote, dict) or remote.get("protocol", "incus") not in ("incus", "lxd"):
             continue
         address = str(remote.get("addr", ""))

@@ -70,10 +70,11 @@ class Agent:
             self._wait_for_answer()
         if self.order["resume"] or (self.order["interrupts"] and was_up):
             self._resume()
-        if was_up and self.order["interrupts"] and not self._drained():
+        must_serve = self.order["must_serve"]
+        if (must_serve or (was_up and self.order["interrupts"])) and not self._drained():
             self._until(self._link_up, "link_up_s", f"{self.name} answers, but its health probe does not announce it")
-            if was_announced:
-                self._until(self._announced, "announced_s", f"{self.name} answers, but FRR does not announce it again")
+            if must_serve or was_announced:
+                self._until(self._announced, "announced_s", f"{self.name} answers, but FRR does not announce it")
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ STAGED_PROGRAM: Final = f"{layout.ADGUARD_PROGRAM}.anycastlab-new"
 DNS_PORT: Final = 53
 
 
-def order(site: Site, node: Node, plan: Plan) -> dict[str, Any]:
+def order(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> dict[str, Any]:
     """What the agent is told, as JSON values."""
     return {
         "name": node.name,
@@ -38,6 +38,7 @@ def order(site: Site, node: Node, plan: Plan) -> dict[str, Any]:
         "start": list(plan.start),
         "resume": plan.resume,
         "interrupts": plan.interrupts,
+        "must_serve": must_serve,
         "stamps": dict(plan.stamps) if plan.write_stamps else None,
         "applied": layout.APPLIED,
         "drained": layout.DRAINED,
@@ -68,9 +69,9 @@ def order(site: Site, node: Node, plan: Plan) -> dict[str, Any]:
     }
 
 
-def program(site: Site, node: Node, plan: Plan) -> str:
+def program(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> str:
     """The whole program, for `python3 -I -` on the node's standard input. Holds secrets: never in argv or a log."""
-    encoded = base64.b64encode(json.dumps(order(site, node, plan)).encode()).decode()
+    encoded = base64.b64encode(json.dumps(order(site, node, plan, must_serve)).encode()).decode()
     lines = "\n".join(f'    "{encoded[at : at + 100]}"' for at in range(0, len(encoded), 100))
     return f"{_agent()}\n\nORDER = (\n{lines}\n)\nsys.exit(main(json.loads(base64.b64decode(ORDER))))\n"
 

@@ -31,7 +31,7 @@ from anycastlab.node import (
     show,
     timing,
 )
-from anycastlab.site import Node, Site
+from anycastlab.site import Node, Service, Site
 
 _PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
 # Stands for a password or certificate that a dry run does not make.
@@ -39,10 +39,13 @@ _LATER = "made by the first deploy"
 
 
 @operation()
-def configure(site: Site, node: Node, adguardhome_source: str = "auto") -> Generator[PyinfraCommand, None, None]:
+def configure(
+    site: Site, node: Node, adguardhome_source: str = "auto", must_serve: bool = False
+) -> Generator[PyinfraCommand, None, None]:
     """Make `node` as `site` describes it: packages, network, FRR, resolver, probe; in service again at the end.
 
     + adguardhome_source: where the program comes from, see `resolver_binary`
+    + must_serve: a change is done only when the node is announced, even if it was not before (a rebuilt node)
 
     A machine that does not exist yet counts as empty, so the plan on nothing is complete. Fails cleanly, with one
     sentence, when the machine would run emulated, when a daemon refuses its file (nothing was changed then), or when
@@ -60,7 +63,26 @@ def configure(site: Site, node: Node, adguardhome_source: str = "auto") -> Gener
         context.host.noop(f"{node.name} is as it should be")
         return
     _tell(node, todo, state)
-    yield from _commands(site, node, todo, adguardhome_source)
+    yield from _commands(site, node, todo, adguardhome_source, must_serve)
+
+
+@operation(is_idempotent=False)
+def withdraw(node: Node, service: Service) -> Generator[PyinfraCommand, None, None]:
+    """Take a serving node out of service before its machine is deleted: link down, route gone, then a moment more.
+
+    The drain flag is a deploy's, so a run that dies here is made good by the next one.
+    """
+    route = f"vtysh -c 'show ip route {service.prefix}' 2>/dev/null | grep -q 'directly connected, {layout.LINK}'"
+    tries = round(timing.ROUTE_GONE_LIMIT_S / timing.POLL_S)
+    yield StringCommand(
+        f"mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}\n"
+        f"ip link set dev {layout.LINK} down || exit 1\n"
+        f"n=0; while {route}; do\n"
+        f"  n=$((n + 1)); [ $n -le {tries} ] || {{\n"
+        f"    echo '{node.name}: FRR keeps the service address although its link is down.' >&2; exit 1; }}\n"
+        f"  sleep {timing.POLL_S}; done\n"
+        f"sleep {timing.WITHDRAWN_S}"
+    )
 
 
 def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.Plan, facts.NodeState]:
@@ -124,7 +146,9 @@ def _wanted(
     )
 
 
-def _commands(site: Site, node: Node, todo: plan.Plan, source: str) -> Generator[PyinfraCommand, None, None]:
+def _commands(
+    site: Site, node: Node, todo: plan.Plan, source: str, must_serve: bool
+) -> Generator[PyinfraCommand, None, None]:
     if todo.packages:
         yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
     if todo.program and context.state.is_executing:
@@ -132,7 +156,9 @@ def _commands(site: Site, node: Node, todo: plan.Plan, source: str) -> Generator
         binary = resolver_binary.obtain(source, machine)
         yield StringCommand("mkdir", "-p", layout.LIB)
         yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
-    yield StringCommand("python3", "-I", "-", _stdin=apply.program(site, node, todo), _timeout=timing.CONFIGURE_LIMIT_S)
+    yield StringCommand(
+        "python3", "-I", "-", _stdin=apply.program(site, node, todo, must_serve), _timeout=timing.CONFIGURE_LIMIT_S
+    )
 
 
 def _install(packages: tuple[str, ...]) -> str:

@@ -262,12 +262,7 @@ def _from_release(fresh: Path, machine: str, world: Tools, lock: Lock, record: P
 
 def _from_module(fresh: Path, machine: str, world: Tools, lock: Lock, record: Path) -> None:  # noqa: ARG001
     """Build from the Go module; `go.sum` in the package holds the checksum of every source file's archive."""
-    answer = world.run(["go", "env", "GOVERSION"], cwd=None, environment={}, timeout_s=timing.VERSION_LIMIT_S)
-    if answer.returncode != 0:
-        raise Unreachable("Go is not installed")
-    found = answer.stdout.strip().removeprefix("go")
-    if _numbers(found) < _numbers(lock.go):
-        raise Unreachable(f"Go is {found}, older than {lock.go}")
+    _check_go(world, lock)
     world.say(f"building AdGuard Home {lock.version} for {machine} from its Go module, about a minute")
     folder = fresh.with_name(f"{fresh.name}.module")
     folder.mkdir(exist_ok=True)
@@ -289,6 +284,34 @@ def _from_module(fresh: Path, machine: str, world: Tools, lock: Lock, record: Pa
     if built.returncode != 0:
         said = (built.stderr.strip() or f"exit {built.returncode}").splitlines()[-1]
         raise Unreachable(f"the Go build failed ({said})")
+
+
+def can_build(world: Tools, lock: Lock) -> None:
+    """Raises Unreachable unless Go is new enough and the module can be had; fetches that one module at most."""
+    _check_go(world, lock)
+    answer = world.run(
+        ["go", "mod", "download", f"{lock.module}@{lock.version}"],
+        cwd=None,
+        environment={"GOFLAGS": "-mod=mod", "GOWORK": "off", "GO111MODULE": "on"},
+        timeout_s=timing.MODULE_LIMIT_S,
+    )
+    if answer.returncode != 0:
+        said = (answer.stderr.strip() or f"exit {answer.returncode}").splitlines()[-1]
+        raise Unreachable(f"the Go module cannot be fetched ({said})")
+
+
+def can_fetch(world: Tools, lock: Lock) -> None:
+    """Raises Unreachable unless the release site answers."""
+    world.fetch(lock.url("checksums.txt"))
+
+
+def _check_go(world: Tools, lock: Lock) -> None:
+    answer = world.run(["go", "env", "GOVERSION"], cwd=None, environment={}, timeout_s=timing.VERSION_LIMIT_S)
+    if answer.returncode != 0:
+        raise Unreachable("Go is not installed")
+    found = answer.stdout.strip().removeprefix("go")
+    if _numbers(found) < _numbers(lock.go):
+        raise Unreachable(f"Go is {found}, older than {lock.go}")
 
 
 def _from_file(path: Path, machine: str, lock: Lock, world: Tools) -> Binary:

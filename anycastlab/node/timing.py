@@ -38,5 +38,7 @@ BUILD_LOCK_POLL_S: Final = 0.2
 RELEASE_CONNECT_S: Final = 5.0
 # A release archive has 12 MB; a larger answer is something else.
 RELEASE_ARCHIVE_BYTES: Final = 64 * 1024 * 1024
+# Fetching the one Go module to see whether a build can work (5 MB, a second here).
+MODULE_LIMIT_S: Final = 30
 # Asking a binary for its version.
 VERSION_LIMIT_S: Final = 10

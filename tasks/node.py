@@ -1,0 +1,56 @@
+"""The nodes: those that serve nobody yet all at once, those that serve somebody one at a time."""
+
+from functools import cache
+
+from pyinfra import host, logger
+from pyinfra.api import deploy
+
+from anycastlab.lab import specs
+from anycastlab.lab.topology import Lab
+from anycastlab.node.choose import resolver_of
+from anycastlab.node.facts import ServingFact
+from anycastlab.node.operations import configure, withdraw
+from anycastlab.site import Node, Site
+from tasks.lab import machine
+
+
+def fresh_nodes(site: Site) -> None:
+    """Every node that no client is asking now: new, stopped, withdrawn. Nobody notices, so all at the same time."""
+    for node in site.nodes:
+        if node.host == host.name and not host.get_fact(ServingFact):
+            _set_up(site, node, serving=False)
+
+
+def serving_node(site: Site, node: Node) -> None:
+    """One node that clients are asking. It is withdrawn before anything stops; the run ends if it does not return."""
+    if node.host == host.name and host.get_fact(ServingFact):
+        _set_up(site, node, serving=True)
+
+
+@deploy("Node")
+def _set_up(site: Site, node: Node, serving: bool) -> None:
+    node = _as_obtainable(site, node, host.data.adguardhome_source)
+    if node.platform == "incus" and site.lab is not None:
+        rebuild = _is_named(str(host.data.get("rebuild") or ""), node.name)
+        if rebuild and serving:
+            withdraw(name="Withdraw", node=node, service=site.service)
+        machine(specs.node_spec(Lab(site.lab), node, host.data), rebuild=rebuild)
+    configure(
+        name="Configure",
+        site=site,
+        node=node,
+        adguardhome_source=host.data.adguardhome_source,
+        must_serve=serving,
+    )
+
+
+@cache
+def _as_obtainable(site: Site, node: Node, source: str) -> Node:
+    node, line = resolver_of(site, node, source)
+    if line:
+        logger.warning(line)
+    return node
+
+
+def _is_named(rebuild: str, name: str) -> bool:
+    return rebuild == "all" or name in rebuild.split(",")

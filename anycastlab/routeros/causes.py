@@ -1,0 +1,92 @@
+"""Why a session is not there, as far as the router can tell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from anycastlab.routeros.observe import Observation
+from anycastlab.routeros.plan import Actual
+from anycastlab.routeros.reading import Reading
+from anycastlab.routeros.row import BLOCKING, describe, is_static, tag_of
+from anycastlab.routeros.rows_firewall import INPUT
+from anycastlab.routeros.values import is_true, same
+from anycastlab.site.model import Node, Site
+
+Cause = tuple[str, str]
+
+#: NOTIFICATION codes that name a cause (RFC 4271 6; 4486 for Cease).
+NOTIFICATIONS: Final[dict[tuple[int, int], str]] = {
+    (2, 2): "the AS numbers do not fit (bad peer AS)",
+    (2, 3): "the BGP identifiers do not fit (two routers with one router-id)",
+    (2, 6): "the hold time is not accepted",
+    (4, 0): "the hold timer ran out",
+    (6, 2): "the other side shut the session down",
+    (6, 3): "the other side does not know this neighbour any more",
+    (6, 5): "the other side refuses the connection",
+    (6, 10): "BFD took the session down",
+}
+
+
+def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
+    connection = _own(reading.menus.get("/routing/bgp/connection", ()), f"anycastlab:connection:{node.name}")
+    if connection is None:
+        return "its connection is not on the router", "Run the deploy."
+    for flag in ("inactive", "invalid", "disabled"):
+        if is_true(connection.get(flag)):
+            return f"its connection is {flag} ({describe(connection)})", "Run the deploy, or look at the row."
+    if not same("remote.as", connection.get("remote.as"), str(site.bgp.node_asn)):
+        return f"wrong AS: the connection expects {connection.get('remote.as')}, nodes are {site.bgp.node_asn}", ""
+    session = observation.bgp.get(str(node.address))
+    if session is not None and session.remote_as and session.remote_as != str(site.bgp.node_asn):
+        return f"wrong AS: the node says {session.remote_as}, expected is {site.bgp.node_asn}", "Deploy the node again."
+    if session is not None and session.notification in NOTIFICATIONS:
+        return NOTIFICATIONS[session.notification], f"Compare group_data with FRR on {node.name}."
+    if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179"):
+        return blocked
+    if site.bgp.password:
+        return (
+            "no TCP connection; with a password on the session the usual cause is another password on the node",
+            f"Check that FRR runs on {node.name}, then deploy it again so that both have the same bgp_password.",
+        )
+    return "no TCP connection", f"Does FRR run on {node.name}, and does it have the neighbour {node.gateway}?"
+
+
+def bfd_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
+    del site
+    row = _own(reading.menus.get("/routing/bfd/configuration", ()), f"anycastlab:bfd:{node.name}")
+    if row is None or is_true(row.get("disabled")):
+        return "BFD with this node is not configured on the router", "Run the deploy."
+    if blocked := _blocked(reading, f"anycastlab:accept:bfd:{node.name}", "udp/3784"):
+        return blocked
+    session = observation.bgp.get(str(node.address))
+    if session is None or not session.established:
+        return "there is no BGP session to protect", ""
+    return "no BFD packets arrive from the node", f"Does bfdd run on {node.name}, and does it know the neighbour?"
+
+
+def _blocked(reading: Reading, tag: str, what: str) -> Cause | None:
+    """Is our accept rule missing, off, or behind a rule that drops?"""
+    rows: list[Actual] = [row for row in reading.menus.get(INPUT, ()) if row.get("chain") == "input"]
+    dropping = [row for row in rows if row.get("action") in BLOCKING and not is_true(row.get("disabled"))]
+    foreign = [row for row in dropping if not tag_of(row) and is_static(row)]
+    rule = _own(rows, tag)
+    if rule is None or is_true(rule.get("disabled")) or is_true(rule.get("invalid")):
+        if not foreign:
+            return None
+        return (
+            f"{what} is blocked by the firewall ({describe(foreign[0])})",
+            "Our accept rule is missing: run the deploy.",
+        )
+    before = rows[: rows.index(rule)]
+    for row in foreign:
+        if any(row is other for other in before):
+            return (
+                f"{what} is blocked by the firewall ({describe(row)})",
+                "Our accept rule is behind it: run the deploy.",
+            )
+    return None
+
+
+def _own(rows: Sequence[Actual], tag: str) -> Actual | None:
+    return next((row for row in rows if tag_of(row) == tag), None)

@@ -1,0 +1,65 @@
+"""Who asks the router: from the environment, or from a file outside the repository.
+
+    ANYCASTLAB_ROUTER_USER, ANYCASTLAB_ROUTER_PASSWORD      both, or only the password
+    <state>/router-credentials.json                         {"<host>": {"user": "…", "password": "…"}}, mode 0600
+
+The lab's own router gets generated credentials written to that file by the deploy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from anycastlab.routeros.errors import RouterDenied
+
+USER_VARIABLE = "ANYCASTLAB_ROUTER_USER"
+PASSWORD_VARIABLE = "ANYCASTLAB_ROUTER_PASSWORD"
+FILE_NAME = "router-credentials.json"
+
+
+def credentials(host: str, user: str, state: Path, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """User and password for a router. Raises RouterDenied with what to do when there are none."""
+    user = environment.get(USER_VARIABLE) or user
+    if PASSWORD_VARIABLE in environment:
+        return user, environment[PASSWORD_VARIABLE]
+    path = state / FILE_NAME
+    entry = _entries(path, host).get(host)
+    if entry is None:
+        raise RouterDenied(
+            f"There is no password for router {host}.",
+            f"Set {PASSWORD_VARIABLE} (and {USER_VARIABLE}), or write it to {path} (mode 0600).",
+            host,
+        )
+    return environment.get(USER_VARIABLE) or entry.get("user", user), entry["password"]
+
+
+def store_credentials(host: str, user: str, password: str, state: Path) -> Path:
+    """Writes or replaces a router's entry; the file is 0600 from its first byte on."""
+    path = state / FILE_NAME
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entries = _entries(path, host)
+    entries[host] = {"user": user, "password": password}
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(entries, file, indent=1)
+    new.replace(path)
+    return path
+
+
+def _entries(path: Path, host: str) -> dict[str, dict[str, str]]:
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise RouterDenied(f"{path} can be read by others; it holds passwords.", f"chmod 600 {path}", host)
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RouterDenied(f"{path} cannot be read: {error}.", "Correct or remove it.", host) from error
+    if not isinstance(data, dict) or not all(isinstance(e, dict) and "password" in e for e in data.values()):
+        raise RouterDenied(f'{path} is not {{"<host>": {{"user": …, "password": …}}}}.', "Correct or remove it.", host)
+    return data

@@ -1,0 +1,149 @@
+"""Read-outs of a running router: sessions, BFD, routes, the redirect. Parsing is pure; `observe` is four round trips.
+
+Property names: MikroTik manual, "BGP", "BFD", "/routing/route"; a false flag may be absent, a session that never
+connected has no row, and addresses may carry `%interface` or a `/32`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+
+from anycastlab.routeros.connection import Connection, Reply
+from anycastlab.routeros.row import tag_of
+from anycastlab.routeros.rows_fallback import NAT, REDIRECT_TAG
+from anycastlab.routeros.values import is_true, microseconds
+from anycastlab.site.model import Site
+
+
+@dataclass(frozen=True)
+class BgpSession:
+    """`notification` is the reason code of the last NOTIFICATION (RFC 4271 4.5) as (code, subcode)."""
+
+    established: bool
+    remote_as: str
+    notification: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class BfdSession:
+    """Intervals in microseconds; None where the router shows none."""
+
+    up: bool
+    state: str
+    transmit_us: int | None
+    hold_us: int | None
+
+
+@dataclass(frozen=True)
+class Route:
+    """One next hop of one prefix."""
+
+    prefix: str
+    gateway: str
+    active: bool
+    filtered: bool
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything keyed by the neighbour's address."""
+
+    bgp: Mapping[str, BgpSession]
+    bfd: Mapping[str, BfdSession]
+    routes: Sequence[Route]
+    redirect_active: bool
+
+
+def observe(connection: Connection, site: Site) -> Observation:
+    """What the router says about the nodes right now."""
+    gateways = [str(a) for node in site.nodes for a in (node.address, node.address6) if a]
+    query = [f"?gateway={gateway}" for gateway in gateways] + ["?#|"] * (len(gateways) - 1)
+    return Observation(
+        bgp=bgp_sessions(connection.print("/routing/bgp/session")),
+        bfd=bfd_sessions(connection.print("/routing/bfd/session")),
+        routes=bgp_routes(connection.print("/routing/route", (), *query), gateways),
+        redirect_active=redirect_active(connection.print(NAT, [".id", "comment", "disabled"])),
+    )
+
+
+def bgp_sessions(rows: Sequence[Reply]) -> dict[str, BgpSession]:
+    """By remote address. An established session wins over a dying one to the same neighbour."""
+    sessions: dict[str, BgpSession] = {}
+    for row in rows:
+        address = _address(row.get("remote.address", ""))
+        session = BgpSession(is_true(row.get("established")), row.get("remote.as", ""), _notification(row))
+        if address and (address not in sessions or session.established):
+            sessions[address] = session
+    return sessions
+
+
+def bfd_sessions(rows: Sequence[Reply]) -> dict[str, BfdSession]:
+    sessions: dict[str, BfdSession] = {}
+    for row in rows:
+        address = _address(row.get("remote-address", row.get("remote.address", "")))
+        state = row.get("state", "").lower() or ("up" if is_true(row.get("up")) else "down")
+        if address and (address not in sessions or state == "up"):
+            sessions[address] = BfdSession(
+                up=state == "up",
+                state=state,
+                transmit_us=microseconds(row.get("actual-tx-interval", "")),
+                hold_us=microseconds(row.get("hold-time", "")),
+            )
+    return sessions
+
+
+def bgp_routes(rows: Sequence[Reply], gateways: Sequence[str]) -> list[Route]:
+    """Routes learned from the given neighbours; their own connected subnets have no gateway address."""
+    known = set(gateways)
+    found = []
+    for row in rows:
+        gateway = _address(row.get("gateway", ""))
+        if gateway in known and not _is_no(row.get("bgp")):
+            found.append(
+                Route(
+                    prefix=_prefix(row.get("dst-address", "")),
+                    gateway=gateway,
+                    active=is_true(row.get("active")),
+                    filtered=is_true(row.get("filtered")),
+                )
+            )
+    return found
+
+
+def redirect_active(rows: Sequence[Reply]) -> bool:
+    return any(tag_of(row).startswith(f"{REDIRECT_TAG}:") and not is_true(row.get("disabled")) for row in rows)
+
+
+def _is_no(flag: str | None) -> bool:
+    """Said to be false; a flag that is not shown may be either."""
+    return flag is not None and not is_true(flag)
+
+
+def _notification(row: Reply) -> tuple[int, int] | None:
+    """RouterOS shows the last NOTIFICATION as the whole message in hex: 16 bytes marker, length, type 3, codes."""
+    for name, value in row.items():
+        if name.endswith("last-notification"):
+            try:
+                message = bytes.fromhex(value)
+            except ValueError:
+                continue
+            if len(message) >= 21 and message[18] == 3:
+                return message[19], message[20]
+    return None
+
+
+def _address(text: str) -> str:
+    plain = text.split("%")[0].split("@")[0].split("/")[0]
+    try:
+        return str(ip_address(plain))
+    except ValueError:
+        return ""
+
+
+def _prefix(text: str) -> str:
+    try:
+        return str(ip_network(text.split("@")[0], strict=False))
+    except ValueError:
+        return text

@@ -1,0 +1,195 @@
+"""pyinfra operations for the router: `configure(site)` and `remove(site)`.
+
+Both read, plan, and yield one command that applies the whole plan, because it is one change: all of it or nothing.
+The plan is printed while pyinfra prepares (with `--diff` or `--dry`), before the first yield, and nothing else happens
+then. In a dry run nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from pyinfra import context, host, logger
+from pyinfra.api import FunctionCommand, OperationError, operation
+from pyinfra.api.output import echo
+from pyinfra.api.state import StateStage
+
+from anycastlab.paths import state_dir
+from anycastlab.routeros import originals
+from anycastlab.routeros.apply import Check, apply
+from anycastlab.routeros.connection import Connection
+from anycastlab.routeros.errors import RouterError
+from anycastlab.routeros.facts import RouterMenus, RouterVersion
+from anycastlab.routeros.observe import observe
+from anycastlab.routeros.planning import Planned, plan_removal, plan_site
+from anycastlab.routeros.reading import Reading, fresh, reading_from
+from anycastlab.routeros.render import render_text
+from anycastlab.routeros.verify import Asker, verify
+from anycastlab.routeros.worth import required_nodes
+from anycastlab.site.model import Site
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
+
+#: Exit status after Ctrl-C.
+INTERRUPTED = 130
+
+
+@operation()
+def configure(site: Site, check: bool = True, ask: Asker | None = None) -> Generator[FunctionCommand, None, None]:
+    """Makes the router as `site` needs it.
+
+    + site: everything about this home
+    + check: before keeping the change, wait until sessions, BFD and routes are there; False checks only the rows
+    + ask: asks through the service address as a client does, for that check
+    """
+    reading = _reading()
+    planned = plan_site(site, reading)
+    _show(planned)
+    if not planned.changes:
+        host.noop(f"router {reading.host} is as it should be")
+        return
+    yield FunctionCommand(_apply, (planned, site, check, ask), {})
+
+
+@operation()
+def remove(site: Site) -> Generator[FunctionCommand, None, None]:
+    """Removes everything of ours from the router and gives changed settings back.
+
+    + site: everything about this home
+    """
+    reading = _reading()
+    planned = plan_removal(site, reading, originals.load(state_dir(), reading.host))
+    _show(planned)
+    if not planned.changes:
+        host.noop(f"router {reading.host} has nothing of ours")
+        return
+    yield FunctionCommand(_remove, (planned,), {})
+
+
+def _reading() -> Reading:
+    """From facts; a router that does not exist yet is a fresh one of the version in `router_version`."""
+    name = host.data.get("router_api_host") or host.name.removeprefix("@routeros/")
+    version = host.get_fact(RouterVersion)
+    if version is None:
+        if context.state.current_stage == StateStage.Execute or not host.data.get("routeros_may_be_absent"):
+            raise OperationError(f"Router {name} could not be read.")
+        return fresh(str(host.data.get("router_version") or "7.22.3"), name)
+    answers = host.get_fact(RouterMenus, version=version)
+    if answers is None:
+        raise OperationError(f"Router {name} could not be read.")
+    return reading_from(version, answers, name)
+
+
+def _show(planned: Planned) -> None:
+    """Prints the plan once, in the prepare phase. `--dry --diff` and `--diff` show it all, else the log level does."""
+    state = context.state
+    if state.current_stage == StateStage.Execute:
+        return
+    text = render_text(planned.plan, planned.reading.host)
+    if state.config.DIFF and planned.changes:
+        echo(text, err=True)
+    else:
+        logger.debug(text)
+
+
+def _apply(state: State, host: Host, planned: Planned, site: Site, check: bool, ask: Asker | None) -> bool:
+    del state
+    connection = _connection(host)
+    before: frozenset[str] = frozenset()
+
+    def verified(session: Connection) -> None:
+        required = required_nodes(planned, site, before)
+        outcome = verify(session, site, required=required, ask=ask)
+        for line in outcome.lines():
+            host.log(line, log_func=logger.info if outcome.ok else logger.warning)
+        outcome.raise_if_failed(session.host)
+
+    def run() -> None:
+        nonlocal before
+        if check:
+            before = _serving(connection, site)
+        originals.remember(state_dir(), planned)
+        _run(connection, planned, host, site, verified if check else None)
+
+    return _told(host, run)
+
+
+def _remove(state: State, host: Host, planned: Planned) -> bool:
+    del state
+    connection = _connection(host)
+
+    def run() -> None:
+        _run(connection, planned, host, None, None)
+        originals.forget(state_dir(), connection.host)
+
+    return _told(host, run)
+
+
+def _run(connection: Connection, planned: Planned, host: Host, site: Site | None, check: Check | None) -> Path:
+    with _interruptible():
+        applied = apply(connection, planned, state_dir(), site=site, check=check, log=host.log)
+    for note in applied.notes:
+        host.log(note)
+    return applied.backup
+
+
+def _connection(host: Host) -> Connection:
+    connection: Any = getattr(host.connector, "connection", None)
+    if not isinstance(connection, Connection):
+        raise RouterError(f"{host.name} is no router.", "Use routeros operations on @routeros hosts only.")
+    return connection
+
+
+def _serving(connection: Connection, site: Site) -> frozenset[str]:
+    """Nodes that serve before the change; none when the router cannot say (a version without a menu)."""
+    observation = observe(connection, site)
+    return frozenset(
+        node.name
+        for node in site.nodes
+        if (session := observation.bgp.get(str(node.address))) is not None and session.established
+    )
+
+
+def _told(host: Host, run: Callable[[], object]) -> bool:
+    """pyinfra prints a traceback for an exception out of a function: say the sentence, and fail."""
+    try:
+        run()
+    except RouterError as error:
+        host.log_styled(str(error), fg="red", log_func=logger.error)
+        return False
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    return True
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C becomes a KeyboardInterrupt inside this greenlet, so that the change is undone before the end is near.
+
+    pyinfra's own handler would leave the process from wherever it is. Where signals cannot be had (another thread),
+    the process's end closes the session, which undoes it, too.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    greenlet = gevent.getcurrent()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if isinstance(greenlet, gevent.Greenlet):
+            greenlet.kill(KeyboardInterrupt, block=False)
+        else:
+            raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

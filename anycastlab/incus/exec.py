@@ -97,6 +97,10 @@ def execute(
     except IncusError as error:
         if (code := _unstartable(error)) is None:
             raise
+        # The server has made the files all the same, but does not tell; they are named after the operation.
+        for output in ("stdout", "stderr"):
+            name = f"exec_{operation.rpartition('/')[2]}.{output}"
+            _delete_later(rest, instance, f"/instances/{instance}/logs/exec-output/{name}")
         return Result(code, b"", error.problem.encode())
     if ended is None:
         # `timeout` itself could not run: the instance is frozen or starved.
@@ -151,11 +155,15 @@ def _take(rest: Rest, instance: str, path: str | None) -> bytes:
     if path is None:
         return b""
     content = rest.read(path)
+    _delete_later(rest, instance, path)
+    return content
+
+
+def _delete_later(rest: Rest, instance: str, path: str) -> None:
     future = _helpers().submit(_delete, rest, path)
     with _pending_lock:
         _pending[future] = instance
     future.add_done_callback(_forget)
-    return content
 
 
 def _delete(rest: Rest, path: str) -> None:

@@ -4,7 +4,7 @@ The server honours owner and mode only for a file that is new, and writes an exi
 makes a new file beside the old one and renames it (one short command); a stopped instance, where nobody can look at a
 half-written file, has the old one removed first.
 
-Headers are sent under both names: Incus reads `X-Incus-*`, and until 7.2 also `X-LXD-*`. Modes need the leading zero.
+Headers are sent under both names: Incus reads `X-Incus-*`, and until 7.2 also `X-LXD-*`. Modes are octal only with a leading zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def headers(
     if kind == "file":
         values["write"] = "overwrite"
     if mode is not None:
-        values["mode"] = f"{mode:04o}"
+        values["mode"] = f"0{mode:o}"  # without the zero the server reads it as decimal
     if uid is not None:
         values["uid"] = str(uid)
     if gid is not None:

@@ -77,7 +77,7 @@ def test_headers_go_out_under_both_names_with_the_leading_zero() -> None:
 
 
 def test_set_user_id_modes_keep_their_first_digit() -> None:
-    assert files.headers("file", 0o4755)["X-Incus-mode"] == "4755"
+    assert files.headers("file", 0o4755)["X-Incus-mode"] == "04755"
 
 
 @given(st.from_regex(r"\A(/[a-z.]{1,20}){1,4}\Z"))

@@ -4,7 +4,7 @@ pyinfra orders operations by each host's own list, not by line number across hos
 host takes part in the barrier at its end.
 """
 
-from pyinfra import inventory
+from pyinfra import host, inventory
 
 from anycastlab.site.load import from_inventory
 from tasks.barrier import barrier
@@ -19,7 +19,8 @@ surroundings(site)  # embedded lab only: the internet, the router's machine, the
 fresh_nodes(site)  # nodes that serve nobody yet: all at once
 barrier("nodes that serve nobody are set up")
 
-for node in site.nodes:  # nodes that serve somebody: one at a time, by name
+# Nodes that serve somebody: one at a time, by name. A plain loop would be a cycle: pyinfra tells operations by line.
+for node in host.loop(site.nodes):
     serving_node(site, node)
     barrier(f"{node.name} serves")
 

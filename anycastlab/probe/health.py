@@ -190,6 +190,12 @@ class Health:
             return Ailment.SLOW
         return None
 
+    def recovering(self, ailment: Ailment) -> bool:
+        """The last answer to the question behind it was good, but not yet enough of them."""
+        if ailment is Ailment.SLOW:
+            return False
+        return (self.local if ailment is Ailment.LOCAL else self.resolver).run_ok > 0
+
     @property
     def fit(self) -> bool:
         """Nothing is wrong and the last answers in a row say so."""

@@ -243,6 +243,8 @@ class Machine:
     def _ailing_out(self, ailment: Ailment, now: float) -> list[Order]:
         """Withdrawn and something is wrong: stay out while a peer stays in, else somebody must serve."""
         orders = self._next_ask(ailment, now)
+        if self.health.recovering(ailment):
+            return orders  # the next answer decides
         if self.held:
             self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()} stays", now)
         elif self._fruitless and self._may_serve(ailment, now):

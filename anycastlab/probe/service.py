@@ -329,7 +329,7 @@ def _question(streak: Streak, counts: Counter[str], now: float) -> dict[str, Any
 
 
 def _history(state: Mapping[str, Any], now: float) -> tuple[list[float], int]:
-    """Hold-down of an earlier run; monotonic times are the machine's, so they outlive the process. Nonsense is empty."""
+    """Hold-down of an earlier run: monotonic times are the machine's and outlive the process. Nonsense is empty."""
     hold = state.get("hold_down")
     if not isinstance(hold, dict):
         return [], 0

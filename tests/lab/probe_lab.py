@@ -1,0 +1,220 @@
+"""A small lab for the probe alone: nodes as the deploy renders them, and a router that is FRR and a resolver.
+
+Seconds to build, so single faults can be tried without the whole deploy. Tests use three things of it only: the names
+of the nodes, `exec`, and `router`; so they run on a lab built by `deploy.py` as well.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from anycastlab.incus import files, instances, labs
+from anycastlab.incus.rest import Rest, connect
+from anycastlab.lab.topology import DNS, ROUTER_DNS, InstanceSpec, Lab, Nic
+from anycastlab.node.render import Machine
+from anycastlab.node.render import files as node_files
+from anycastlab.site.model import Bfd, Node, Resolver, ResolverKind, Router, Service, Site
+
+ROUTER = "router"
+SERVICE = IPv4Address("10.1.9.53")
+
+
+def site(lab: Lab, count: int, resolver: ResolverKind) -> Site:
+    """The home that this lab stands for."""
+    nodes = tuple(
+        Node(
+            name=f"node{number:02}",
+            host=f"@incus/node{number:02}",
+            platform="incus",
+            address=DNS[10 + number],
+            prefix_length=DNS.prefixlen,
+            gateway=ROUTER_DNS,
+            router_id=DNS[10 + number],
+            resolver=resolver,
+        )
+        for number in range(1, count + 1)
+    )
+    return Site(
+        lab=lab.name,
+        service=Service(address=SERVICE),
+        bfd=Bfd(),
+        resolver=Resolver(upstreams=("203.0.113.53",), router_dns=ROUTER_DNS, blocklist=("blocked.example",)),
+        nodes=nodes,
+        router=Router(
+            host="@routeros/none",
+            api_host="127.0.0.1",
+            api_port=lab.api_port,
+            router_id=ROUTER_DNS,
+            lan_networks=(DNS,),
+            wan_interface="wan",
+        ),
+    )
+
+
+@dataclass
+class ProbeLab:
+    """Use `build`, then `exec`; `remove` leaves nothing."""
+
+    name: str = "tg"
+    count: int = 3
+    resolver: ResolverKind = "unbound"
+    image: str = ""
+    lab: Lab = field(init=False)
+    rest: Rest = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lab = Lab(self.name)
+        self.rest = connect(project=self.lab.project)
+        self.site = site(self.lab, self.count, self.resolver)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node.name for node in self.site.nodes)
+
+    def address(self, node: str) -> str:
+        return str(self.site.node(node).address)
+
+    def build(self) -> None:
+        labs.ensure_lab_networks(self.rest, self.lab, [self.lab.bridge("dns")])
+        machines = [(ROUTER, ROUTER_DNS, None)] + [(n.name, n.address, ROUTER_DNS) for n in self.site.nodes]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda machine: self._machine(*machine), machines))
+            list(pool.map(self._set_up, [ROUTER, *self.nodes]))
+
+    def remove(self) -> None:
+        labs.clear_lab(self.rest, self.lab)
+
+    def exec(
+        self, machine: str, *argv: str, timeout_s: float = 30, check: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on a machine; output as text."""
+        result = subprocess.run(
+            ["incus", "--project", self.lab.project, "exec", "-T", machine, "--", *argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if check and result.returncode != 0:
+            raise AssertionError(f"{machine}: {shlex.join(argv)} exited {result.returncode}\n{result.stderr}")
+        return result
+
+    def shell(self, machine: str, script: str, timeout_s: float = 60, check: bool = True) -> str:
+        return self.exec(machine, "sh", "-c", script, timeout_s=timeout_s, check=check).stdout
+
+    def push(self, machine: str, path: str, content: bytes, mode: int = 0o644) -> None:
+        files.make_directories(self.rest, machine, path.rsplit("/", 1)[0])
+        files.put(self.rest, machine, path, content, mode=mode)
+
+    # How it is made
+
+    def _machine(self, name: str, address: IPv4Address, gateway: IPv4Address | None) -> None:
+        spec = InstanceSpec(
+            name=name, nics=(Nic("eth0", self.lab.bridge("dns"), address, DNS.prefixlen, gateway),), cpus=2
+        )
+        if self.rest.find(f"/instances/{name}") is None:
+            instances.create(self.rest, spec, self.lab, self.image)
+        instances.start(self.rest, name)
+        instances.wait_booted(self.rest, name)
+
+    def _set_up(self, name: str) -> None:
+        if name == ROUTER:
+            self._set_up_router()
+        else:
+            self.set_up_node(name)
+
+    def _set_up_router(self) -> None:
+        self.push(ROUTER, "/etc/frr/daemons", b'bgpd=yes\nbfdd=yes\nzebra_options="-A 127.0.0.1 -s 90000000"\n')
+        neighbors = "".join(
+            f" neighbor {n.address} remote-as {self.site.bgp.node_asn}\n neighbor {n.address} bfd\n"
+            f" neighbor {n.address} bfd profile NODES\n neighbor {n.address} timers connect 1\n"
+            for n in self.site.nodes
+        )
+        activate = "".join(f"  neighbor {n.address} activate\n" for n in self.site.nodes)
+        self.push(
+            ROUTER,
+            "/etc/frr/frr.conf",
+            f"""\
+frr defaults traditional
+hostname {ROUTER}
+!
+router bgp {self.site.bgp.router_asn}
+ bgp router-id {ROUTER_DNS}
+ no bgp ebgp-requires-policy
+ no bgp default ipv4-unicast
+ timers bgp 3 9
+{neighbors} address-family ipv4 unicast
+{activate}  maximum-paths 8
+ exit-address-family
+exit
+!
+bfd
+ profile NODES
+  transmit-interval {self.site.bfd.interval_ms}
+  receive-interval {self.site.bfd.interval_ms}
+ exit
+exit
+""".encode(),
+        )
+        self.push(
+            ROUTER,
+            "/etc/unbound/unbound.conf",
+            b"""\
+server:
+  interface: 0.0.0.0
+  access-control: 0.0.0.0/0 allow
+  username: unbound
+  directory: "/etc/unbound"
+  chroot: ""
+  module-config: "iterator"
+  local-zone: "lan." static
+  local-data: "nas.lan. 60 IN A 10.1.1.20"
+  local-data: "router.lan. 60 IN A 10.1.1.1"
+""",
+        )
+        self.shell(
+            ROUTER,
+            "sysctl -qw net.ipv4.ip_forward=1; ip link show dev lan0 2>/dev/null || ip link add lan0 type bridge;"
+            " ip address replace 10.1.1.1/24 dev lan0; ip link set lan0 up; "
+            "systemctl restart frr unbound; systemctl is-active frr unbound",
+        )
+
+    def set_up_node(self, name: str) -> None:
+        node = self.site.node(name)
+        units = []
+        for file in node_files(self.site, node, Machine(hostname=name)):
+            self.push(name, file.path, file.content, mode=file.mode)
+            if file.owner != "root" or file.group != "root":
+                self.exec(name, "chown", f"{file.owner}:{file.group}", file.path, check=True)
+            units += [unit for unit in file.restarts if unit not in units]
+        self.shell(
+            name,
+            "systemctl daemon-reload; systemd-sysusers; sysctl -q --system >/dev/null 2>&1; "
+            "mkdir -p /var/lib/anycastlab; systemctl reset-failed; systemctl restart anycast0; "
+            "systemctl enable --now anycastlab-escalate.path; "
+            f"systemctl restart frr {node.resolver}; systemctl enable anycastlab-probe; "
+            "systemctl restart anycastlab-probe; systemctl is-active anycastlab-probe",
+        )
+
+    # What is so
+
+    def next_hops(self) -> set[str]:
+        """Nodes in the router's kernel table for the service address."""
+        table = self.shell(ROUTER, f"ip -o route show {SERVICE}/32")
+        addresses = set(re.findall(r"via ([0-9.]+)", table))
+        return {node.name for node in self.site.nodes if str(node.address) in addresses}
+
+    def wait_announced(self, *nodes: str, timeout_s: float = 30) -> None:
+        deadline = time.monotonic() + timeout_s
+        wanted = set(nodes or self.nodes)
+        while (found := self.next_hops()) != wanted:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the router has {sorted(found)}, not {sorted(wanted)}, after {timeout_s} s")
+            time.sleep(0.2)

@@ -1,5 +1,8 @@
 """The embedded lab around the nodes: the internet, the router's machine, the clients. Does nothing in a real home."""
 
+from functools import partial
+from typing import Any
+
 from pyinfra import host
 from pyinfra.api import deploy
 
@@ -8,9 +11,9 @@ from anycastlab.incus.operations import instance
 from anycastlab.lab import router, specs, upstream
 from anycastlab.lab.base_image import alias_of, base_image
 from anycastlab.lab.configured import configured
+from anycastlab.lab.credentials import lab_password
 from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.node.managed import ManagedFile
-from anycastlab.routeros.credentials import router_password
 from anycastlab.site import Site
 
 
@@ -40,19 +43,22 @@ def machine(spec: InstanceSpec, rebuild: bool = False) -> None:
 @deploy("Lab: the internet")
 def _upstream() -> None:
     machine(specs.upstream_spec(Lab(host.data.lab)))
-    configured(
-        name="DNS servers behind a long line", files=upstream.files(host.data.upstream_delay_ms), units=upstream.UNITS
-    )
+    delay_ms = host.data.upstream_delay_ms
+    configured(name="DNS servers", files=lambda create: upstream.files(delay_ms), units=upstream.UNITS)
 
 
 @deploy("Lab: the router's machine")
 def _router_machine(site: Site) -> None:
-    machine(specs.router_spec(Lab(host.data.lab)))
-    files = router.files(
-        bundle.bundle("anycastlab.virtual_router"),
-        router.config(host.data.router_version, site.router.user, router_password(site.router.name)),
-    )
-    configured(name="RouterOS stand-in", files=files, units=(router.UNIT,))
+    data = host.data
+    machine(specs.router_spec(Lab(data.lab)))
+    configured(name="RouterOS stand-in", files=partial(_stand_in, site, data), units=(router.UNIT,))
+
+
+def _stand_in(site: Site, data: Any, create: bool) -> tuple[ManagedFile, ...]:
+    """Its files; its password is made when the deploy really runs."""
+    password = lab_password(Lab(data.lab), site.router.user, create=create)
+    program = bundle.bundle("anycastlab.virtual_router")
+    return router.files(program, router.config(data.router_version, site.router.user, password))
 
 
 @deploy("Lab: a client")
@@ -60,4 +66,4 @@ def _client(site: Site) -> None:
     data = host.data
     machine(specs.client_spec(Lab(data.lab), data.incus_instance, data.number, site.service.address))
     phone = ManagedFile("/usr/local/lib/anycastlab/phone.pyz", bundle.bundle("anycastlab.phone"), mode=0o755)
-    configured(name="Phone", files=(phone,))
+    configured(name="Phone", files=lambda create: (phone,))

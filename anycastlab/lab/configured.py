@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shlex
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyinfra import host, logger, state
@@ -70,12 +70,17 @@ def wanted(file: ManagedFile) -> str:
 
 @operation()
 def configured(
-    files: tuple[ManagedFile, ...], units: tuple[str, ...] = ()
+    files: Callable[[bool], tuple[ManagedFile, ...]], units: tuple[str, ...] = ()
 ) -> Generator[FileUploadCommand | StringCommand, None, None]:
-    """The files are as given and the units run, started with them."""
-    actual = host.get_fact(MachineFact, paths=[f.path for f in files], units=list(units))
-    stamp = hashlib.sha256("\n".join(f"{f.path} {wanted(f)}" for f in files).encode()).hexdigest()
-    changed = [file for file in files if actual.files.get(file.path) != wanted(file)]
+    """The files are as given and the units run, started with them.
+
+    + files: called with whether secrets that do not exist yet may be made: not while planning
+    + units: systemd services that use them
+    """
+    wanted_files = files(state.is_executing)
+    actual = host.get_fact(MachineFact, paths=[f.path for f in wanted_files], units=list(units))
+    stamp = hashlib.sha256("\n".join(f"{f.path} {wanted(f)}" for f in wanted_files).encode()).hexdigest()
+    changed = [file for file in wanted_files if actual.files.get(file.path) != wanted(file)]
     stale = actual.stamp != stamp or not actual.active.issuperset(units)
     if not changed and not stale:
         host.noop("files and services are as described")
@@ -85,7 +90,7 @@ def configured(
         for file in changed:
             sign = "~" if file.path in actual.files else "+"
             logger.info(f"  {sign} {file.path} ({len(file.content)} bytes, {file.mode:o}, {file.owner}:{file.group})")
-    folders = sorted({shlex.quote(f.path.rpartition("/")[0]) for f in files} | {STAMP.rpartition("/")[0]})
+    folders = sorted({shlex.quote(f.path.rpartition("/")[0]) for f in wanted_files} | {STAMP.rpartition("/")[0]})
     yield StringCommand(f"mkdir -p {' '.join(folders)}")
     for file in changed:
         yield FileUploadCommand(io.BytesIO(file.content), file.path)

@@ -77,6 +77,7 @@ def router_api() -> list[Machine]:
                 "lab": lab.name,
                 "router_api_host": "127.0.0.1",
                 "router_api_port": lab.api_port,
+                "router_credentials": lab.project,  # 127.0.0.1 may be the address of several labs
                 "router_tls": False,  # it never leaves this machine
                 "routeros_may_be_absent": True,  # a dry run on an empty lab plans against a fresh router
             },

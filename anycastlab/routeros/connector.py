@@ -28,7 +28,7 @@ from typing_extensions import Unpack, override
 from anycastlab.paths import state_dir
 from anycastlab.routeros.connection import Connection, Reply, Target
 from anycastlab.routeros.credentials import credentials
-from anycastlab.routeros.errors import NoSuchCommand, RouterError, RouterUnreachable
+from anycastlab.routeros.errors import NoCredentials, NoSuchCommand, RouterError, RouterUnreachable
 from anycastlab.routeros.limits import API_PORT, API_TLS_PORT, APPEAR_INTERVAL_S, APPEAR_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class RouterOSData(ConnectorData, total=False):
     router_tls_fingerprint: str | None
     router_user: str
     router_password: str | None
+    router_credentials: str | None
     routeros_may_be_absent: bool
 
 
@@ -69,6 +70,7 @@ class RouterOSConnector(BaseConnector):
         "router_tls_fingerprint": DataMeta("sha256 of a self-signed certificate, hex"),
         "router_user": DataMeta("API user", "anycastlab"),
         "router_password": DataMeta("For tests only; ANYCASTLAB_ROUTER_PASSWORD or the credentials file otherwise"),
+        "router_credentials": DataMeta("Entry of the credentials file; the API's address if not given"),
         "routeros_may_be_absent": DataMeta("The run itself creates this router (lab)", False),
     }
 
@@ -164,7 +166,7 @@ class RouterOSConnector(BaseConnector):
         if data["router_password"] is not None:
             user, password = data["router_user"], data["router_password"]
         else:
-            user, password = credentials(host, data["router_user"], state_dir())
+            user, password = credentials(data["router_credentials"] or host, data["router_user"], state_dir())
         return Target(host, port, user, password, data["router_tls"], data["router_tls_fingerprint"])
 
     def _run(self, commands: list[list[str]], batch: bool) -> list[str]:
@@ -201,7 +203,8 @@ class RouterOSConnector(BaseConnector):
 
     def _absent_yet(self, error: RouterError) -> bool:
         """Before the operations run, no answer from a router that may not exist is an answer."""
-        return isinstance(error, RouterUnreachable) and self.data["routeros_may_be_absent"] and not self._executing
+        absent = isinstance(error, RouterUnreachable | NoCredentials)  # its password is made with it
+        return absent and self.data["routeros_may_be_absent"] and not self._executing
 
 
 def _parse(text: str) -> tuple[list[list[str]], bool]:

@@ -10,31 +10,43 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from anycastlab.routeros.errors import RouterDenied
+from anycastlab.routeros.errors import NoCredentials, RouterDenied
 
 USER_VARIABLE = "ANYCASTLAB_ROUTER_USER"
 PASSWORD_VARIABLE = "ANYCASTLAB_ROUTER_PASSWORD"
 FILE_NAME = "router-credentials.json"
+_RANDOM_BYTES = 18  # 24 characters
 
 
 def credentials(host: str, user: str, state: Path, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """User and password for a router. Raises RouterDenied with what to do when there are none."""
+    """User and password for a router. Raises NoCredentials with what to do when there are none."""
     user = environment.get(USER_VARIABLE) or user
     if PASSWORD_VARIABLE in environment:
         return user, environment[PASSWORD_VARIABLE]
     path = state / FILE_NAME
     entry = _entries(path, host).get(host)
     if entry is None:
-        raise RouterDenied(
+        raise NoCredentials(
             f"There is no password for router {host}.",
             f"Set {PASSWORD_VARIABLE} (and {USER_VARIABLE}), or write it to {path} (mode 0600).",
             host,
         )
     return environment.get(USER_VARIABLE) or entry.get("user", user), entry["password"]
+
+
+def generated_password(entry: str, user: str, state: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """The password of a router that a run creates itself: the environment's, the stored one, or a new one, stored."""
+    try:
+        return credentials(entry, user, state, environment)[1]
+    except NoCredentials:
+        password = secrets.token_urlsafe(_RANDOM_BYTES)
+        store_credentials(entry, user, password, state)
+        return password
 
 
 def store_credentials(host: str, user: str, password: str, state: Path) -> Path:

@@ -4,6 +4,7 @@ AnycastlabError
 └── RouterError            the router or its API; `host` names it
     ├── RouterUnreachable  no TCP, no API service, a name that does not resolve, TLS that does not fit
     ├── RouterDenied       wrong user or password, or a policy is missing
+    │   └── NoCredentials  no password is known for it
     ├── RouterLost         the session broke while a call was under way: its outcome is unknown
     ├── RouterRefused      the router understood and said no (`!trap`); `message` is its own text
     │   ├── NoSuchCommand  this version has no such menu or command
@@ -33,6 +34,10 @@ class RouterUnreachable(RouterError):  # noqa: N818  the house's errors read as 
 
 class RouterDenied(RouterError):  # noqa: N818
     """The router answers but does not let this user in."""
+
+
+class NoCredentials(RouterDenied):
+    """There is no password to log in with."""
 
 
 class RouterLost(RouterError):  # noqa: N818

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from anycastlab.routeros.row import BLOCKING, Place, Row, is_static, tag_of
+from anycastlab.routeros.row import BLOCKING, Place, Row, describe, is_static, tag_of
 
 Actual = Mapping[str, str]
 
@@ -21,6 +21,8 @@ class Before:
 
     row_id: str = ""
     tag: str = ""
+    about: str = field(default="", compare=False)
+    """The row in words, for the person reading the plan."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ def placements(desired: Sequence[Row], actual: Sequence[Actual], present: Mappin
             anchor = anchors[row.place]
             if anchor is not None and position[anchor] < following_position:
                 following_position = position[anchor]
-                result.append(Placement(row, Before(row_id=anchor)))
+                about = describe(actual[following_position])
+                result.append(Placement(row, Before(row_id=anchor, about=about)))
             else:
                 result.append(Placement(row, following))
             following = Before(tag=row.tag)

@@ -46,13 +46,13 @@ def render_json(plan: Plan, host: str = "") -> dict[str, Any]:
 
 
 def masked(name: str, value: str | None) -> str:
-    """A value as it may be shown, on one line."""
+    """A value as it may be shown."""
     if value is None:
         return "(not set)"
     if name in SECRETS:
         return MASK
     text = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text.replace("\r", "").replace("\n", "⏎ ")
+    return text.replace("\r", "")
 
 
 def _summary(plan: Plan) -> str:
@@ -88,18 +88,31 @@ def _step_lines(step: Step) -> list[str]:
         case Remove():
             return [f"- {step.tag}  ({describe({**step.actual, 'comment': ''})})"]
         case Change():
-            name = step.row.tag or "settings"
-            return [f"~ {name}{_reason(step)}"] + [
-                f"    {p.name}: {masked(p.name, p.old)} -> {masked(p.name, p.new)}" for p in step.properties
-            ]
+            lines = [f"~ {step.row.tag or 'settings'}{_reason(step)}"]
+            for p in step.properties:
+                lines += _value_lines(p.name, p.old, p.new)
+            return lines
         case Move():
             return [f"> {step.row.tag}  {_where(step.before)}"]
         case Add():
-            sent = {name: value for name, value in step.row.creation().items() if name != "comment"}
-            place = f"  {_where(step.before)}" if step.before else ""
-            return [f"+ {step.row.tag}{place}{_reason(step)}"] + [
-                f"    {name}: {masked(name, value)}" for name, value in sent.items()
-            ]
+            # Among new rows only the first person's row behind them is worth saying.
+            place = f"  {_where(step.before)}" if step.before and step.before.row_id else ""
+            lines = [f"+ {step.row.tag}{place}{_reason(step)}"]
+            for name, value in step.row.creation().items():
+                if name != "comment" and (name, value) != ("disabled", "no"):
+                    lines += _value_lines(name, value)
+            return lines
+
+
+def _value_lines(name: str, *values: str | None) -> list[str]:
+    """`name: old -> new` or `name: value`; scripts line by line."""
+    shown = [masked(name, value) for value in values]
+    if not any("\n" in text for text in shown):
+        return [f"    {name}: {' -> '.join(shown)}"]
+    lines = [f"    {name}:"]
+    for mark, text in zip(("-", "+") if len(shown) > 1 else ("",), shown, strict=True):
+        lines += [f"      {mark}{' ' if mark else ''}{line}" for line in text.split("\n")]
+    return lines
 
 
 def _reason(step: Add | Change) -> str:
@@ -109,7 +122,7 @@ def _reason(step: Add | Change) -> str:
 def _where(before: Before | None) -> str:
     if before is None:
         return "to the end"
-    return f"before {before.row_id or before.tag}"
+    return f"before {before.about or before.row_id or before.tag}"
 
 
 def _step_json(step: Step) -> dict[str, Any]:

@@ -7,6 +7,7 @@ one accepts everything; a chain's own last word is reject (MikroTik manual, "Rou
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from anycastlab.routeros.row import Place, Row
@@ -97,6 +98,11 @@ def _rule(which: str, chain: str, rule: str, reason: str = "") -> Row:
     return Row("/routing/filter/rule", f"anycastlab:filter:{which}", properties, reason=reason)
 
 
+def _addresses(site: Site, node: Node) -> list[IPv4Address | IPv6Address]:
+    six = [node.address6] if site.service.address6 and node.address6 else []
+    return [node.address, *six]
+
+
 def _bfd(site: Site) -> list[Row]:
     """BFD refuses every peer that no row allows; the first row that fits counts, so ours come first."""
     interval = f"{site.bfd.interval_ms}ms"
@@ -105,7 +111,7 @@ def _bfd(site: Site) -> list[Row]:
             "/routing/bfd/configuration",
             f"anycastlab:bfd:{node.name}",
             {
-                "addresses": ",".join(str(a) for a in (node.address, node.address6) if a),
+                "addresses": ",".join(str(address) for address in _addresses(site, node)),
                 "forbid-bfd": "no",
                 "min-tx": interval,
                 "min-rx": interval,

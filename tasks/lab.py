@@ -22,9 +22,9 @@ def surroundings(site: Site) -> None:
     if "upstream" in host.groups:
         _upstream()
     elif "router_machine" in host.groups:
-        _router_machine(site)
+        _router_machine(site=site)
     elif "clients" in host.groups:
-        _client(site)
+        _client(site=site)
 
 
 def machine(spec: InstanceSpec, rebuild: bool = False) -> None:
@@ -44,7 +44,7 @@ def machine(spec: InstanceSpec, rebuild: bool = False) -> None:
 def _upstream() -> None:
     machine(specs.upstream_spec(Lab(host.data.lab)))
     delay_ms = host.data.upstream_delay_ms
-    configured(name="DNS servers", files=lambda create: upstream.files(delay_ms), units=upstream.UNITS)
+    configured(name="DNS servers", files=lambda _: upstream.files(delay_ms), units=upstream.UNITS)
 
 
 @deploy("Lab: the router's machine")
@@ -66,4 +66,4 @@ def _client(site: Site) -> None:
     data = host.data
     machine(specs.client_spec(Lab(data.lab), data.incus_instance, data.number, site.service.address))
     phone = ManagedFile("/usr/local/lib/anycastlab/phone.pyz", bundle.bundle("anycastlab.phone"), mode=0o755)
-    configured(name="Phone", files=lambda create: (phone,))
+    configured(name="Phone", files=lambda _: (phone,))

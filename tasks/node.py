@@ -18,13 +18,13 @@ def fresh_nodes(site: Site) -> None:
     """Every node that no client is asking now: new, stopped, withdrawn. Nobody notices, so all at the same time."""
     for node in site.nodes:
         if node.host == host.name and not host.get_fact(ServingFact):
-            _set_up(site, node, serving=False)
+            _set_up(site=site, node=node, serving=False)
 
 
 def serving_node(site: Site, node: Node) -> None:
     """One node that clients are asking. It is withdrawn before anything stops; the run ends if it does not return."""
     if node.host == host.name and host.get_fact(ServingFact):
-        _set_up(site, node, serving=True)
+        _set_up(site=site, node=node, serving=True)
 
 
 @deploy("Node")
@@ -34,7 +34,8 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         rebuild = _is_named(str(host.data.get("rebuild") or ""), node.name)
         if rebuild and serving:
             withdraw(name="Withdraw", node=node, service=site.service)
-        machine(specs.node_spec(Lab(site.lab), node, host.data), rebuild=rebuild)
+        spec = specs.node_spec(Lab(site.lab), node, host.data.node_cpus, host.data.node_memory_mib)
+        machine(spec, rebuild=rebuild)
     configure(
         name="Configure",
         site=site,

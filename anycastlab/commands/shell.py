@@ -16,4 +16,4 @@ def shell(inventory: str, name: str, command: tuple[str, ...]) -> int:
     from anycastlab.fleet import Fleet
     from anycastlab.incus.shell import run_shell
 
-    return run_shell(Fleet(inventory).incus_host(name), list(command))
+    return run_shell(Fleet(inventory).host(name), list(command))

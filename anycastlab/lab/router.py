@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from anycastlab.lab import specs, topology
+from anycastlab.node.managed import ManagedFile
 from anycastlab.virtual_router.config import Config, Group, Interface, User
 
 PROGRAM: Final = "/usr/local/lib/anycastlab/router.pyz"
@@ -60,10 +61,29 @@ def config(version: str, user: str, password: str) -> Config:
     )
 
 
+def unit() -> str:
+    """Its systemd unit. It starts FRR's daemons and nftables itself; a crash is healed at once, rows survive it."""
+    return f"""[Unit]
+Description=RouterOS stand-in of the lab
+After=network.target
+
+[Service]
+Type=notify
+ExecStart=/usr/bin/python3 {PROGRAM} --config {CONFIG}
+Restart=always
+RestartSec=1
+# FRR and the packet filter are the data plane: they go on while the API restarts.
+KillMode=process
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 def files(program: bytes, settings: Config) -> tuple[ManagedFile, ...]:
     """What lies on the router's machine: the stand-in's archive, its configuration (holds a password) and its unit."""
     return (
         ManagedFile(PROGRAM, program, mode=0o755),
         ManagedFile(CONFIG, settings.to_json().encode(), mode=0o600, secret=True),
-        ManagedFile(f"/etc/systemd/system/{UNIT}", unit(PROGRAM, CONFIG).encode()),
+        ManagedFile(f"/etc/systemd/system/{UNIT}", unit().encode()),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Final
+from typing import Final
 
 from anycastlab.lab import topology
 from anycastlab.lab.topology import InstanceSpec, Lab, Nic
@@ -20,11 +19,11 @@ _ROUTER_MIB, _UPSTREAM_MIB, _CLIENT_MIB = 512, 384, 384
 WAN, LAN, DNS = "wan", "lan", "dns"
 
 
-def node_spec(lab: Lab, node: Node, data: Mapping[str, Any]) -> InstanceSpec:
+def node_spec(lab: Lab, node: Node, cpus: int, memory_mib: int) -> InstanceSpec:
     """A node: one interface, in the subnet that the layout gives it."""
     bridge = LAN if node.network == topology.LAN else DNS
     nic = Nic(node.interface, lab.bridge(bridge), node.address, node.prefix_length, node.gateway)
-    return InstanceSpec(node.name, (nic,), cpus=data["node_cpus"], memory_mib=data["node_memory_mib"])
+    return InstanceSpec(node.name, (nic,), cpus=cpus, memory_mib=memory_mib)
 
 
 def router_spec(lab: Lab) -> InstanceSpec:

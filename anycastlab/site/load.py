@@ -53,6 +53,7 @@ _ROUTER_KEYS: dict[str, str] = {
     "router_tls": "tls",
     "router_tls_fingerprint": "tls_fingerprint",
     "router_user": "user",
+    "router_credentials": "credentials",
     "router_bgp_instance": "bgp_instance",
     "router_id": "router_id",
     "lan_networks": "lan_networks",
@@ -73,7 +74,7 @@ _NODE_KEYS: dict[str, str] = {
 }
 # Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
 _OTHER_KEYS = {
-    "lab", "number", "router_credentials", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
+    "lab", "number", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
     "node_cpus", "node_memory_mib", "drain_wait_s", "upstream_delay_ms",
 }  # fmt: skip
 KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS

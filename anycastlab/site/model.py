@@ -113,6 +113,7 @@ class Router(Frozen):
     tls: bool = True
     tls_fingerprint: str | None = Field(default=None, description="sha256 of a self-signed certificate, hex")
     user: str = "anycastlab"
+    credentials: str | None = Field(default=None, description="entry of the credentials file; None: api_host")
     bgp_instance: str | None = Field(default=None, description="an existing instance to join; None: one of our own")
     router_id: IPv4Address
     lan_networks: tuple[IPv4Network, ...] = Field(min_length=1, description="connected subnets whose hosts may ask")

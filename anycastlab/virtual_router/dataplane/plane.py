@@ -1,0 +1,239 @@
+"""The real `Dataplane`: rows become FRR, nftables, kernel settings, netwatch and a resolver on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from ipaddress import ip_interface
+
+from anycastlab.virtual_router.config import Config
+from anycastlab.virtual_router.dataplane import frr, netwatch, nft, probes, readout, sysctl
+from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
+from anycastlab.virtual_router.dataplane.conntrack import Conntrack
+from anycastlab.virtual_router.dataplane.daemons import Frr
+from anycastlab.virtual_router.dataplane.filters import RuleError, parse
+from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
+from anycastlab.virtual_router.dataplane.kernel import Runner, load_ruleset, run, write_settings
+from anycastlab.virtual_router.dataplane.peers import CONNECTION, TEMPLATE, Bgp, Notes, not_emulated
+from anycastlab.virtual_router.dataplane.resolver import Resolver, Settings
+from anycastlab.virtual_router.dataplane.rows import duration, items, seconds, truth
+from anycastlab.virtual_router.dataplane.watcher import Watcher
+from anycastlab.virtual_router.version import Version
+
+CONNECTIONS = "/ip/firewall/connection"
+SESSIONS = "/routing/bgp/session"
+BFD_SESSIONS = "/routing/bfd/session"
+STATIC_NAMES = "/ip/dns/static"
+_PING_COUNT, _PING_MOST = 4, 1000
+_PING_INTERVAL_S = 1.0
+
+
+def create(config: Config) -> LinuxDataplane:
+    """The data plane of one configuration."""
+    interfaces = Interfaces.of(
+        Interface(each.name, each.device, tuple(ip_interface(address) for address in each.addresses))
+        for each in config.interfaces
+    )
+    return LinuxDataplane(
+        config.parsed_version,
+        interfaces,
+        hostname=socket.gethostname(),
+        startup_delay_s=config.netwatch_startup_delay_s,
+    )
+
+
+class LinuxDataplane:
+    """See `api.Dataplane`. `hostname` is FRR's; `startup_delay_s` replaces netwatch's own when it is not None."""
+
+    def __init__(
+        self,
+        version: Version,
+        interfaces: Interfaces,
+        hostname: str = "router",
+        startup_delay_s: float | None = None,
+        runner: Runner = run,
+        resolver: Resolver | None = None,
+    ) -> None:
+        self.version = version
+        self.interfaces = interfaces
+        self.hostname = hostname
+        self.frr = Frr(runner)
+        self.resolver = resolver or Resolver()
+        self._runner = runner
+        self._startup_delay_s = startup_delay_s
+        self._conntrack = Conntrack()
+        self._watcher: Watcher | None = None
+        self._console: Console | None = None
+        self._bgp: Bgp | None = None
+        self._notes: Notes = {}
+        self._problems: set[str] = set()
+        self._ruleset = ""
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self, console: Console) -> None:
+        self._console = console
+        self._watcher = Watcher(console, probes.test, self._startup_delay_s)
+        self.resolver.start()
+        self._watcher.start()
+
+    async def stop(self) -> None:
+        """Routes, sessions, rules stay as they are: a restart of this process must not be felt."""
+        if self._watcher is not None:
+            await self._watcher.stop()
+        await asyncio.to_thread(self.resolver.stop)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    async def apply(self, snapshot: Snapshot) -> None:
+        notes: Notes = {}
+        problems = write_settings(sysctl.settings(snapshot, self.interfaces))
+        notes |= await self._apply_rules(snapshot, problems)
+        settings = Settings.of(snapshot)
+        notes |= {(STATIC_NAMES, row): {"invalid": "true", ".why": why} for row, why in settings.names.problems.items()}
+        try:
+            await self.resolver.configure(settings)
+        except OSError as error:
+            problems.append(f"resolver: port {self.resolver.port}: {error.strerror}")
+        if self._watcher is not None:
+            self._watcher.update(snapshot)
+        rendered = frr.render(snapshot, self.version, self.interfaces, self.hostname)
+        self._bgp = rendered.bgp
+        self._notes = notes | rendered.notes
+        await self.frr.apply(rendered.text)
+        if self.frr.problem:
+            problems.append(f"FRR: {self.frr.problem}")
+        self._report(set(problems))
+
+    async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
+        ruleset, notes = nft.render(snapshot, self.interfaces)
+        # An unchanged ruleset is not loaded again: its counters and nothing else would suffer, but for no gain.
+        if ruleset == self._ruleset:
+            return notes
+        result = await load_ruleset(ruleset, self._runner)
+        notes |= {(menu, row): {"invalid": "true", ".why": why} for (menu, row), why in result.refused.items()}
+        problems += [f"nftables: {result.problem}"] if result.problem else []
+        self._ruleset = "" if result.problem else ruleset
+        return notes
+
+    def _report(self, problems: set[str]) -> None:
+        """Each problem is logged once, until it is gone."""
+        for problem in sorted(problems - self._problems):
+            if self._console is not None:
+                self._console.log("system,error", problem)
+        self._problems = problems
+
+    def refuse(self, menu: str, row: Row) -> str | None:
+        if menu in nft.MENUS:
+            return nft.refuse(menu, row)
+        if menu in (CONNECTION, TEMPLATE):
+            return not_emulated(row)
+        if menu in frr.ROUTES:
+            return frr.refused_route(row)
+        if menu == netwatch.MENU:
+            return netwatch.refuse(row)
+        if menu == "/ip/dns" and row.get("use-doh-server"):
+            return f"use-doh-server={row['use-doh-server']}"
+        return None
+
+    def annotate(self, menu: str, row: Row) -> dict[str, str]:
+        row_id = row.get(".id", "")
+        if menu == netwatch.MENU and self._watcher is not None:
+            return {} if truth(row, "disabled") else self._watcher.runtime(row)
+        if menu == frr.RULES and not truth(row, "disabled"):
+            # Told from the text at once: a client that writes a rule and reads it back must not see a stale mark.
+            try:
+                parse(row.get("rule", ""))
+            except RuleError as error:
+                return {"inactive": "true", "invalid": "true", ".why": f"not emulated: {error}"}
+            return {}
+        return self._notes.get((menu, row_id), {})
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    async def read(self, menu: str) -> list[dict[str, str]] | None:
+        match menu:
+            case "/routing/bgp/session":
+                return readout.bgp_sessions(await self.frr.look(), self._bgp)
+            case "/routing/bfd/session":
+                return readout.bfd_sessions(await self.frr.look(), self._bgp)
+            case "/routing/route":
+                return readout.routes(await self.frr.look(), self._bgp, self.interfaces)
+            case "/ip/route" | "/ipv6/route":
+                every = readout.routes(await self.frr.look(), self._bgp, self.interfaces)
+                return readout.ip_routes(every, "ip4" if menu == "/ip/route" else "ip6")
+            case "/ip/firewall/connection":
+                entries = await asyncio.to_thread(self._conntrack.entries)
+                return [{".id": entry.key, **entry.row} for entry in entries]
+            case "/ip/dns/cache":
+                return self.resolver.cache.rows()
+        return None
+
+    # --- doing --------------------------------------------------------------------------------------------------
+
+    async def action(self, menu: str, verb: str, arguments: Mapping[str, str]) -> list[dict[str, str]] | None:
+        match (menu, verb):
+            case ("/ip/firewall/connection", "remove"):
+                await self._remove_connections(items(arguments.get("numbers") or arguments.get(".id")))
+                return []
+            case ("/routing/bgp/session", "clear" | "refresh" | "resend"):
+                await self._reset_sessions(verb, items(arguments.get("numbers") or arguments.get(".id")))
+                return []
+            case ("/ip/dns/cache", "flush"):
+                self.resolver.flush()
+                return []
+            case ("/" | "/tool" | "", "ping"):
+                return await self._ping(arguments)
+        return None
+
+    async def _remove_connections(self, ids: list[str]) -> None:
+        known = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
+        wanted = [known[row] for row in ids if row in known]
+        removed = await asyncio.to_thread(self._conntrack.remove, wanted)
+        # Like the router: what is there is removed, and what vanished meanwhile is an error all the same.
+        if len(wanted) < len(ids) or not all(removed):
+            raise CommandRefused("no such item (4)")
+
+    async def _reset_sessions(self, verb: str, numbers: list[str]) -> None:
+        how = {"clear": "", "refresh": " soft in", "resend": " soft out"}[verb]
+        rows = readout.bgp_sessions(await self.frr.look(fresh=True), self._bgp)
+        for number in numbers:
+            row = next((row for row in rows if number in (row[".id"], row["name"])), None)
+            if row is None:
+                raise CommandRefused("no such item (4)")
+            await self.frr.command(f"clear bgp {row['remote.address']}{how}")
+
+    async def _ping(self, arguments: Mapping[str, str]) -> list[dict[str, str]]:
+        address = arguments.get("address", "")
+        count = min(int(arguments.get("count") or _PING_COUNT), _PING_MOST)
+        interval = seconds(arguments.get("interval"), _PING_INTERVAL_S)
+        rows: list[dict[str, str]] = []
+        received = 0
+        for number in range(count):
+            try:
+                echo = await probes.ping(address, interval, arguments.get("src-address", ""))
+            except ValueError as error:
+                raise CommandRefused("invalid value for argument address") from error
+            except OSError as error:
+                echo, reason = None, (error.strerror or "").lower()
+            else:
+                reason = "" if echo else "timeout"
+            row = {"seq": str(number), "host": address}
+            if echo is not None:
+                received += 1
+                row |= {"size": "56", "time": _milliseconds(echo.seconds)}
+                row |= {"ttl": str(echo.ttl)} if echo.ttl is not None else {}
+            else:
+                row["status"] = reason
+            lost = round(100 * (number + 1 - received) / (number + 1))
+            rows.append({**row, "sent": str(number + 1), "received": str(received), "packet-loss": str(lost)})
+            if number + 1 < count:
+                await asyncio.sleep(interval)
+        return rows
+
+
+def _milliseconds(value: float) -> str:
+    """`1ms204us`, as ping prints it."""
+    whole, micro = divmod(round(value * 1_000_000), 1000)
+    return (duration(whole / 1000) if whole else "") + (f"{micro}us" if micro or not whole else "")

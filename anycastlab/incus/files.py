@@ -4,7 +4,8 @@ The server honours owner and mode only for a file that is new, and writes an exi
 makes a new file beside the old one and renames it (one short command); a stopped instance, where nobody can look at a
 half-written file, has the old one removed first.
 
-Headers are sent under both names: Incus reads `X-Incus-*`, and until 7.2 also `X-LXD-*`. Modes are octal only with a leading zero.
+Headers are sent under both names: Incus reads `X-Incus-*`, and until 7.2 also `X-LXD-*`. Modes are octal only with a
+leading zero.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ def put(
     temporary = beside(path)
     create(rest, instance, temporary, content, mode=mode, uid=uid, gid=gid)
     try:
+        if mode > 0o777:  # the server drops set-user-id and its like
+            check(rest, instance, ["chmod", f"{mode:o}", "--", temporary])
         check(rest, instance, ["mv", "-fT", "--", temporary, path])
     except IncusError:
         remove(rest, instance, temporary)

@@ -201,7 +201,10 @@ class Store:
         known = self.schema.menu(menu)
         if known is None:
             return
-        new = tuple(Row("" if known.singleton else self._new_id(menu), dict(values)) for values in rows)
+        if known.singleton:
+            self._tables[menu] = tuple(Row("", dict(values)) for values in rows)
+            return
+        new = tuple(Row(self._new_id(menu), dict(values)) for values in rows)
         self._tables[menu] = (*self.rows(menu), *new)
 
     def ensure(self, menu: str, rows: Iterable[Mapping[str, str]]) -> None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import dns.flags
 import dns.message
@@ -170,11 +170,6 @@ class DnsServer:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
-        for task in self._tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
 
     @property
     def address(self) -> str:
@@ -193,6 +188,11 @@ class DnsServer:
         self._loop.run_forever()
         for close in closing:
             close()
+        for task in self._tasks:
+            task.cancel()
+        # Sockets close in callbacks; each of them needs a turn of the loop.
+        self._loop.run_until_complete(asyncio.gather(*self._tasks, asyncio.sleep(0.05), return_exceptions=True))
+        self._loop.close()
 
     async def _listen(self) -> list[Callable[[], None]]:
         stream = await asyncio.start_server(self._connection, "127.0.0.1", 0, ssl=self._tls)
@@ -230,8 +230,7 @@ class _Udp(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's own class does not derive from it
 
     def datagram_received(self, data: bytes, peer: tuple[str, int]) -> None:
         assert self._transport is not None

@@ -197,9 +197,10 @@ class Connection:
         self._transport, self._protocol, self._used = transport, Words(transport, "utf-8"), False
         try:
             self._exchange("/login", (f"=name={target.user}", f"=password={target.password}"))
-        except _ClosedError as error:
+        except (_ClosedError, RouterLost) as error:
+            reason = (error.lost if isinstance(error, _ClosedError) else error).problem.rstrip(".").rsplit(": ", 1)[-1]
             raise RouterUnreachable(
-                f"{target} accepts the connection but does not speak the RouterOS API: {error.reason}.",
+                f"{target} accepts the connection but does not speak the RouterOS API: {reason}.",
                 "Is this the API's port (8728 plain, 8729 TLS), and is this machine in the service's address list?",
                 target.host,
             ) from error
@@ -270,7 +271,6 @@ class _ClosedError(Exception):
 
     def __init__(self, lost: RouterLost) -> None:
         self.lost = lost
-        self.reason = lost.problem.rstrip(".").rsplit(": ", 1)[-1]
         super().__init__(lost.problem)
 
 

@@ -1,0 +1,83 @@
+"""What one command costs: the connector's exec beside `incus exec`, in pairs, so both meet the same machine.
+
+Each pair runs `true` in the same instance, first one way, then the other; every other pair in the opposite order. Also
+how many commands per second several hosts get together, for that is what a deploy is made of.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from typing import Any
+
+from anycastlab.image.build import ensure
+from anycastlab.incus import instances, labs
+from anycastlab.incus.exec import execute, flush
+from anycastlab.incus.rest import Rest, connect
+from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+
+LAB = Lab("bench")
+PAIRS = 60
+WARM_UP = 5
+HOSTS = 6  # as many at once as a lab of three nodes has machines
+COMMANDS_PER_HOST = 20
+
+
+def run() -> dict[str, Any]:
+    with _instance() as (rest, name):
+        ours = lambda: execute(rest, name, ["true"])  # noqa: E731
+        argv = ["incus", "exec", "--project", LAB.project, f"local:{name}", "--", "true"]
+        theirs = lambda: subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True)  # noqa: E731
+        for _ in range(WARM_UP):
+            ours(), theirs()
+        pairs = []
+        for number in range(PAIRS):
+            if number % 2:
+                second, first = _milliseconds(theirs), _milliseconds(ours)
+            else:
+                first, second = _milliseconds(ours), _milliseconds(theirs)
+            pairs.append((first, second))
+        started = time.perf_counter()
+        with ThreadPoolExecutor(HOSTS) as hosts:
+            list(hosts.map(lambda _: ours(), range(HOSTS * COMMANDS_PER_HOST)))
+        together = HOSTS * COMMANDS_PER_HOST / (time.perf_counter() - started)
+        flush()
+    return {
+        "exec_ms": statistics.median(a for a, _ in pairs),
+        "incus_exec_ms": statistics.median(b for _, b in pairs),
+        "ratio": statistics.median(a / b for a, b in pairs),
+        "commands_per_second": {f"hosts_{HOSTS}": together},
+        "pairs": PAIRS,
+    }
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+@contextmanager
+def _instance() -> Iterator[tuple[Rest, str]]:
+    """A running instance in a lab of its own."""
+    image = ensure()
+    rest = connect(None, LAB.project)
+    labs.clear_lab(rest, LAB)
+    spec = InstanceSpec("box", (Nic("eth0", LAB.bridge("dns"), IPv4Address("10.1.2.200"), 24),))
+    try:
+        labs.ensure_lab_networks(rest, LAB, [LAB.bridge("dns")])
+        instances.create(rest, spec, LAB, image)
+        instances.start(rest, spec.name)
+        instances.wait_booted(rest, spec.name)
+        yield rest, spec.name
+    finally:
+        labs.clear_lab(rest, LAB)
+
+
+if __name__ == "__main__":
+    print(run())

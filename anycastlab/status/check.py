@@ -31,9 +31,9 @@ class ServiceAnswer(FactBase[list[str] | None]):
     def default() -> list[str] | None:
         return None
 
-    def command(self, address: str, name: str) -> StringCommand:
+    def command(self, address: str, question: str) -> StringCommand:
         source = Path(ask.__file__).read_text(encoding="utf-8")
-        questions = json.dumps([[address, name, "TXT"]])
+        questions = json.dumps([[address, question, "TXT"]])
         return StringCommand(f"python3 -c {shlex.quote(source)} {shlex.quote(questions)}")
 
     def process(self, output: list[str]) -> list[str] | None:
@@ -54,7 +54,7 @@ def _answer(site: Site) -> list[str] | None:
     address, name = str(site.service.address), site.service.identity_name
     if site.lab is None:
         return ask.ask(address, name, "TXT")
-    found: list[str] | None = context.host.get_fact(ServiceAnswer, address=address, name=name)
+    found: list[str] | None = context.host.get_fact(ServiceAnswer, address=address, question=name)
     return found
 
 

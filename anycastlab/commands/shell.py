@@ -16,4 +16,5 @@ def shell(inventory: str, name: str, command: tuple[str, ...]) -> int:
     from anycastlab.fleet import Fleet
     from anycastlab.incus.shell import run_shell
 
-    return run_shell(Fleet(inventory).host(name), list(command))
+    # click keeps the `--` that ends our own options.
+    return run_shell(Fleet(inventory).host(name), command[1:] if command[:1] == ("--",) else command)

@@ -5,6 +5,8 @@ What depends on the machine itself (its host name, whether its kernel forwards) 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,12 @@ PROBE_LABEL: Final = "probe"
 _MESSAGE_SHARE: Final = 3
 _UNBOUND_PORTS_PER_QUERY: Final = 2
 
+# What stands in configuration files of several syntaxes is held to what none of them can misread.
+_DNS_NAME = re.compile(
+    r"^(?=.{1,253}$)([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$"
+)
+_KEY = re.compile(r"^[!-~]{1,80}$")  # TCP-MD5: 80 bytes at most (Linux), nothing a command line would split
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -52,6 +60,7 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
 
     Raises NodeError or ResolverError with one sentence for data that cannot be rendered.
     """
+    _check_names(site)
     resolver_unit = layout.resolver_unit(node.resolver)
     context = _context(site, node)
     frr = _text("frr.conf.j2", {**context, **_frr(node, machine)})
@@ -116,6 +125,8 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
         "bootstrap": [str(address) for address in site.resolver.bootstrap],
         "user_rules": [
             f"|{site.service.identity_name}^$dnsrewrite=NOERROR;TXT;{node.name}",
+            # RouterOS's netwatch can ask for addresses only, and needs a name that no upstream is involved in.
+            f"|{site.service.identity_name}^$dnsrewrite=NOERROR;A;{node.address}",
             *(f"||{name}^" for name in site.resolver.blocklist),
         ],
         "blocked_ttl_s": BLOCKED_TTL_S,
@@ -265,6 +276,22 @@ def _unbound(site: Site) -> dict[str, Any]:
         "msg_cache_bytes": site.resolver.cache_bytes // _MESSAGE_SHARE,
         "rrset_cache_bytes": site.resolver.cache_bytes * 2 // _MESSAGE_SHARE,
     }
+
+
+def _check_names(site: Site) -> None:
+    def check(what: str, names: Iterable[str]) -> None:
+        for name in names:
+            if not _DNS_NAME.match(name):
+                raise NodeError(
+                    f"{what} has {name!r}, which is no DNS name.", "Write it in ASCII, without final dot or wildcard."
+                )
+
+    check("identity_name", [site.service.identity_name])
+    check("local_zones", site.resolver.local_zones)
+    check("reverse_zones", site.resolver.reverse_zones)
+    check("blocklist", site.resolver.blocklist)
+    if site.bgp.password is not None and not _KEY.match(site.bgp.password):
+        raise NodeError("bgp_password cannot be used as a TCP-MD5 key.", "Use 1 to 80 printable characters, no space.")
 
 
 def _router_zones(site: Site) -> tuple[str, ...]:

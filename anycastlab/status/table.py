@@ -14,9 +14,9 @@ _GOOD, _BAD, _UNKNOWN = "green", "bold red", "dim"
 
 def render(status: Status) -> Group:
     """A rich renderable; plain text when the console is no terminal."""
-    nodes = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    nodes = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers"):
-        nodes.add_column(heading, no_wrap=True)
+        nodes.add_column(heading, overflow="fold")
     for node in status.nodes:
         nodes.add_row(*_row(node))
     router, service = status.router, status.service

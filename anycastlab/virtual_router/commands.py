@@ -241,8 +241,8 @@ class Interpreter:
             if not selector:
                 raise errors.missing_id()
             rows = [row for row in rows if selector in (row.get(".id"), row.get("name"))]
-            if not rows:
-                raise errors.no_such_item(selector.startswith("*"))
+        if not rows:
+            raise errors.no_such_item((_selector(call) or "").startswith("*"))
         name = call.arguments.get("value-name")
         if name is None:
             return Reply(ret=";".join(f"{key}={value}" for key, value in rows[0].items()))

@@ -112,6 +112,9 @@ class Session:
             reason = end.reason
         except OSError:
             pass
+        except Exception as error:  # a bug in here ends this connection, not the router
+            reason = f"stand-in failed: {type(error).__name__}: {error}"
+            self._router.log.add("system,error,critical", reason)
         finally:
             await self._close(reason)
 
@@ -233,7 +236,7 @@ class Session:
 
     async def _cancel(self, sentence: Sentence) -> None:
         wanted = sentence.arguments.get("tag")
-        tasks = list(self._running.values()) if wanted is None else [self._running[wanted]] * (wanted in self._running)
+        tasks = [task for tag, task in self._running.items() if wanted in (None, tag)]
         if wanted is not None and not tasks:
             await self._refuse(errors.unknown_parameter("tag"), sentence.tag)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from anycastlab.virtual_router.testing import PASSWORD, RunningRouter
 from anycastlab.virtual_router.wire import Decoder, encode_sentence
@@ -31,6 +31,14 @@ class Client:
                 raise ConnectionError("closed")
             self._waiting.extend(self._decoder.feed(data))
         return self._waiting.pop(0)
+
+    def until_closed(self) -> list[list[str]]:
+        """Everything that still comes before the router closes the connection."""
+        replies = []
+        with suppress(OSError):
+            while True:
+                replies.append(self.read())
+        return replies
 
     def talk(self, *words: str) -> list[list[str]]:
         self.send(*words)
@@ -73,9 +81,16 @@ def attributes(sentence: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def connected(router: RunningRouter, user: str = "admin") -> Iterator[Client]:
+def opened(router: RunningRouter) -> Iterator[Client]:
+    """A connection that nobody has logged in on."""
     client = Client(router)
     try:
-        yield client.login(user)
+        yield client
     finally:
         client.close()
+
+
+@contextmanager
+def connected(router: RunningRouter, user: str = "admin") -> Iterator[Client]:
+    with opened(router) as client:
+        yield client.login(user)

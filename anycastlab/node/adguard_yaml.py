@@ -57,6 +57,10 @@ class Difference:
         name = ".".join(self.path)
         if self.path[-1] == "password":
             return f"{name}: (differs)"
+        if isinstance(self.actual, list) and isinstance(self.wanted, list):
+            gone = [f"-{entry}" for entry in self.actual if entry not in self.wanted]
+            come = [f"+{entry}" for entry in self.wanted if entry not in self.actual]
+            return f"{name}: {_brief([*gone, *come]) if gone or come else 'order'}"
         return f"{name}: {_brief(self.actual)} -> {_brief(self.wanted)}"
 
 
@@ -170,17 +174,25 @@ def _by_key(entries: Any, key: str) -> dict[Any, Any]:
 
 
 def _our_rules(rules: Any) -> list[str]:
-    lines = [str(rule) for rule in rules or []]
-    if RULES_BEGIN not in lines or RULES_END not in lines:
-        return []
-    return lines[lines.index(RULES_BEGIN) + 1 : lines.index(RULES_END)]
+    return _split_rules(rules)[1]
 
 
 def _foreign_rules(rules: Any) -> tuple[list[str], list[str]]:
+    before, _, after = _split_rules(rules)
+    return before, after
+
+
+def _split_rules(rules: Any) -> tuple[list[str], list[str], list[str]]:
+    """Rules before our block, in it, and after it. A comment of ours without its partner is left out."""
     lines = [str(rule) for rule in rules or []]
-    if RULES_BEGIN not in lines or RULES_END not in lines:
-        return lines, []
-    return lines[: lines.index(RULES_BEGIN)], lines[lines.index(RULES_END) + 1 :]
+    begin = lines.index(RULES_BEGIN) if RULES_BEGIN in lines else -1
+    end = lines.index(RULES_END, begin + 1) if begin >= 0 and RULES_END in lines[begin + 1 :] else -1
+    if end < 0:
+        return [line for line in lines if line not in (RULES_BEGIN, RULES_END)], [], []
+    stray = (RULES_BEGIN, RULES_END)
+    before = [line for line in lines[:begin] if line not in stray]
+    ours = [line for line in lines[begin + 1 : end] if line not in stray]
+    return before, ours, [line for line in lines[end + 1 :] if line not in stray]
 
 
 def _brief(value: Any) -> str:

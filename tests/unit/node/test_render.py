@@ -1,0 +1,138 @@
+"""Every file of a node, against golden copies: routed with AdGuard Home, flat and IPv6 with unbound.
+
+The golden copies are read by a person when they change: `ANYCASTLAB_WRITE_GOLDEN=1 pytest tests/unit/node` writes them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from anycastlab.node import layout, render
+from anycastlab.node.errors import NodeError, ResolverError
+from anycastlab.node.render import Certificate, Machine
+from anycastlab.probe import config as probe_config
+from anycastlab.site import Bfd, Bgp, Service, Site
+from tests.unit.node.homes import home
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE = "ANYCASTLAB_WRITE_GOLDEN"
+# Other packages' texts: their own tests pin them.
+OTHERS = ("/etc/systemd/system/anycastlab-", "/etc/sysusers.d/anycastlab.conf", layout.PROBE_PROGRAM)
+
+
+def twin() -> Site:
+    """Flat layout, an IPv6 twin, a key, other timers, DNS over TLS: everything that is off by default."""
+    addresses = {"address6": "fd01::11", "gateway6": "fd01::1"}
+    return home(
+        layout="flat",
+        nodes=2,
+        node01=addresses,
+        node02={"address6": "fd01::12", "gateway6": "fd01::1"},
+        service=Service(address6="fd53::53"),
+        bgp=Bgp(password="k3y", keepalive_s=60, hold_s=180, connect_retry_s=120),
+        bfd=Bfd(interval_ms=300, multiplier=5),
+        resolver={"upstreams": ("tls://9.9.9.9#dns.quad9.net",), "bootstrap": ("9.9.9.9",), "dot": True},
+    )
+
+
+def compare(folder: str, path: str, text: str) -> None:
+    golden = GOLDEN / folder / path.lstrip("/").replace("/", "_")
+    if os.environ.get(WRITE):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8"), f"differs from {golden}; see {WRITE}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "site", "name", "machine"),
+    [
+        ("routed-adguardhome", home(), "node01", Machine("node01")),
+        ("routed-unbound", home(), "node02", Machine("node02")),
+        ("twin-adguardhome", twin(), "node01", Machine("pi4", ipv4_forwarding=True, ipv6_forwarding=True)),
+        ("twin-unbound", twin(), "node02", Machine("node02")),
+    ],
+)
+def test_files_are_the_golden_ones(folder: str, site: Site, name: str, machine: Machine) -> None:
+    node = site.node(name)
+    made = render.files(site, node, machine, Certificate("CERTIFICATE\n", "KEY\n"))
+    for file in made:
+        if not file.path.startswith(OTHERS):
+            compare(folder, file.path, file.content.decode())
+    if node.resolver == "adguardhome":
+        compare(folder, layout.ADGUARD_CONFIG, yaml.safe_dump(render.adguard(site, node, "secret"), sort_keys=False))
+    # Each of them once, and none forgotten.
+    listing = sorted(f"{f.path} {f.owner}:{f.group} {f.mode:o}{' secret' if f.secret else ''}" for f in made)
+    compare(folder, "files", "\n".join(listing) + "\n")
+    assert len({f.path for f in made}) == len(made)
+
+
+def test_a_key_makes_the_file_secret_and_is_in_no_other() -> None:
+    site = twin()
+    holding = [f for f in render.files(site, site.nodes[0], Machine("n"), Certificate("C", "K")) if b"k3y" in f.content]
+    assert [f.path for f in holding] == [layout.FRR_CONFIG]
+    assert holding[0].secret
+    assert holding[0].mode == 0o640
+
+
+def test_only_the_service_prefix_passes() -> None:
+    """The announcement's safety catch: whatever else is connected on a node, FRR lets only the /32 out."""
+    site = home()
+    frr = next(f for f in render.files(site, site.nodes[0], Machine("n")) if f.path == layout.FRR_CONFIG)
+    permits = [line for line in frr.content.decode().splitlines() if "prefix-list" in line and "permit" in line]
+    assert permits == ["ip prefix-list ANYCAST seq 5 permit 10.1.9.53/32"]
+
+
+def test_the_probe_on_the_node_can_read_its_configuration() -> None:
+    site = home()
+    file = next(f for f in render.files(site, site.nodes[0], Machine("n")) if f.path == layout.PROBE_CONFIG)
+    config = probe_config.from_json(file.content.decode())
+    assert [peer.name for peer in config.peers] == ["node02", "node03"]
+    assert config.frr.neighbors == ("10.1.2.1",)
+
+
+def test_a_missing_template_variable_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "frr.conf.j2").write_text("hostname {{ no_such_thing }}\n")
+    monkeypatch.setattr(render, "TEMPLATES", tmp_path)
+    render._environment.cache_clear()
+    try:
+        with pytest.raises(NodeError) as caught:
+            render.files(home(), home().nodes[0], Machine("n"))
+    finally:
+        monkeypatch.undo()
+        render._environment.cache_clear()
+    assert str(caught.value) == (
+        "The template templates/node/frr.conf.j2 uses something that is not there: 'no_such_thing' is undefined. "
+        "Correct the template or give the variable."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"resolver": {"blocklist": ('evil" \n  include: "x',)}}, "blocklist has 'evil\" \\n  include: \"x', which is no DNS name."),
+        ({"resolver": {"local_zones": ("*.lan",)}}, "local_zones has '*.lan', which is no DNS name."),
+        ({"service": Service(identity_name="id anycast")}, "identity_name has 'id anycast', which is no DNS name."),
+        ({"bgp": Bgp(password="two words")}, "bgp_password cannot be used as a TCP-MD5 key."),
+    ],
+)
+def test_values_that_a_file_would_misread_are_refused(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(NodeError) as caught:
+        render.files(home(**changes), home().nodes[0], Machine("n"))
+    assert caught.value.problem == sentence
+
+
+def test_unbound_refuses_what_it_cannot_ask() -> None:
+    site = home(resolver={"upstreams": ("https://dns10.quad9.net/dns-query",)})
+    render.adguard(site, site.node("node01"), "secret")  # AdGuard Home can
+    with pytest.raises(ResolverError, match="unbound cannot ask the upstream 'https://dns10"):
+        render.files(site, site.node("node02"), Machine("n"))
+
+
+def test_unbound_refuses_a_mixture_of_plain_and_tls() -> None:
+    site = home(resolver={"upstreams": ("203.0.113.53", "tls://9.9.9.9#dns.quad9.net")})
+    with pytest.raises(ResolverError, match="mix plain DNS and DNS over TLS"):
+        render.files(site, site.node("node02"), Machine("n"))

@@ -24,7 +24,12 @@ from anycastlab.routeros import backup as backups
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import ApplyError, RouterError, RouterLost, RouterRefused, RouterUnreachable
 from anycastlab.routeros.execute import Executor, chunks
-from anycastlab.routeros.limits import ROLLBACK_INTERVAL_S, ROLLBACK_TIMEOUT_S, SAFE_MODE_ACTIONS
+from anycastlab.routeros.limits import (
+    ROLLBACK_INTERVAL_S,
+    ROLLBACK_SETTLE_S,
+    ROLLBACK_TIMEOUT_S,
+    SAFE_MODE_ACTIONS,
+)
 from anycastlab.routeros.plan import Step, make_plan, unhealthy
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.preflight import preflight, safe_mode_held
@@ -118,16 +123,16 @@ class _Change:
 
     def with_armed_rollback(self) -> list[str]:
         connection, planned = self._connection, self._planned
-        armed = arm(connection, planned.plan, planned.reading)
-        notes = [] if armed else ["the router took no armed roll-back (device-mode?); only this program could undo"]
+        armed = False
         try:
+            armed = arm(connection, planned.plan, planned.reading)
             with connection.pinned():
                 self._executor.run(planned.plan.steps)
                 self._verify()
                 disarm(connection)
         except BaseException as error:
             self._undo_by_plan(error, armed)
-        return notes
+        return [] if armed else ["the router took no armed roll-back (device-mode?); only this program could undo"]
 
     # --- forward -----------------------------------------------------------------------------------------------------
 
@@ -166,33 +171,35 @@ class _Change:
 
     def _undo_in_safe_mode(self, error: BaseException) -> None:
         connection = self._connection
-        if connection.is_open:
+        lost = not connection.is_open
+        if not lost:
             # A refused unroll (safe mode left by overflow) shows in the reading below.
             with suppress(RouterError):
                 connection.call("/safe-mode/unroll")
         connection.close()  # ends safe mode in any case: the router undoes what a lost session did
-        self._finish(error, self._is_as_before() or self._restore())
+        settle_s = ROLLBACK_SETTLE_S if lost else 0.0
+        self._finish(error, self._is_as_before(settle_s) or self._restore())
 
     def _undo_by_plan(self, error: BaseException, armed: bool) -> None:
-        restored = self._is_as_before(patient=False) or self._restore()
+        restored = self._is_as_before(0.0) or self._restore()
         if restored:
             with suppress(RouterError):
                 disarm(self._connection)
         self._finish(error, restored, "" if restored or not armed else "The router undoes it itself within minutes.")
 
-    def _is_as_before(self, patient: bool = True) -> bool:
-        """Reads the router until it is as before; after a lost session its own roll-back takes a moment."""
-        give_up = self._clock.monotonic() + ROLLBACK_TIMEOUT_S
+    def _is_as_before(self, settle_s: float) -> bool:
+        """Reads the router, waiting for it to answer, and then `settle_s` for its own roll-back."""
+        clock = self._clock
+        give_up = clock.monotonic() + ROLLBACK_TIMEOUT_S
+        settled: float | None = None
         while True:
             with suppress(RouterError):
-                reading = read(self._connection)
-                if self._same_as_before(reading):
+                if self._same_as_before(read(self._connection)):
                     return True
-                if not patient:
-                    return False
-            if self._clock.monotonic() >= give_up:
+                settled = clock.monotonic() + settle_s if settled is None else settled
+            if clock.monotonic() >= (give_up if settled is None else settled):
                 return False
-            self._clock.sleep(ROLLBACK_INTERVAL_S)
+            clock.sleep(ROLLBACK_INTERVAL_S)
 
     def _same_as_before(self, reading: Reading) -> bool:
         """Our rows and settings, whole and in order. Ids are left out: a row that was put back may have a new one."""

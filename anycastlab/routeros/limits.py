@@ -46,6 +46,10 @@ SAFE_MODE_ACTIONS: Final = 80
 ROLLBACK_TIMEOUT_S: Final = 20.0
 ROLLBACK_INTERVAL_S: Final = 0.5
 
+#: Seconds given to the router to undo a lost session's changes once it answers again, before we do it. When the line
+#: was cut, the router notices only minutes later (its TCP time-out); both ways end in the same state.
+ROLLBACK_SETTLE_S: Final = 3.0
+
 #: Seconds after which an armed roll-back undoes our rows on routers below 7.18. Must exceed VERIFY_TIMEOUT_S plus the
 #: time for the writes themselves.
 ARMED_ROLLBACK_S: Final = 180

@@ -22,6 +22,7 @@ from anycastlab.routeros.limits import ARMED_ROLLBACK_S
 from anycastlab.routeros.plan import FLAGS, Add, Change, Move, Plan, Remove
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import ORDERED, is_static
+from anycastlab.routeros.values import is_true
 
 SCHEDULER: Final = "/system/scheduler"
 NAME: Final = "anycastlab-rollback"
@@ -35,6 +36,9 @@ def arm(connection: Connection, plan: Plan, reading: Reading) -> bool:
     """Puts the roll-back on the router; False when it does not take one. Takes an old one away first."""
     disarm(connection)
     try:
+        mode = connection.print("/system/device-mode")
+        if mode and mode[0].get("scheduler") and not is_true(mode[0]["scheduler"]):
+            return False  # the entry would be taken and never run
         clock = connection.print("/system/clock", ["date", "time"])
         at = _moment(clock[0]) + timedelta(seconds=ARMED_ROLLBACK_S)
         connection.add(

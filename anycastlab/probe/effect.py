@@ -2,6 +2,7 @@
 
 Downwards: link down; if the router is still told about the address after `gone_s`, shut the BGP neighbours down; if
 that shows no effect either (bgpd frozen, or zebra and bgpd), call root for help: FRR is killed, its sessions close.
+The same is done to a FRR whose neighbours had to be shut down and which still has the route: it sees the link no more.
 Upwards: link up; if FRR does not know the address after `present_s` (zebra frozen) or does not answer, the same help.
 A route that FRR has but cannot tell anybody (the router is away) is nothing to be cured here.
 """
@@ -20,7 +21,7 @@ class Route(enum.Enum):
     TOLD = "told"  # sent to a neighbour
     KNOWN = "known"  # in bgpd's table, sent to nobody
     ABSENT = "absent"  # not in the table, or bgpd is not running (then its sessions are closed as well)
-    FROZEN = "frozen"  # bgpd does not answer in time
+    FROZEN = "frozen"  # bgpd does not answer in time, or bfdd does not while nobody is told
     HIDDEN = "hidden"  # this probe may not look (rights): reported, never acted upon
 
 
@@ -106,11 +107,19 @@ class Follower:
             steps.append(ShutNeighbors(False))
         if self._follows():
             self._bad_since = None
-            return steps
+            return steps + self._still_there(now)
         if self._bad_since is None:
             self._bad_since = max(self.wanted_since, now) if self._route_at >= self.wanted_since else self.wanted_since
         late = now - self._bad_since
         return steps + (self._late_up(late, now) if self.wanted else self._late_down(late, now))
+
+    def _still_there(self, now: float) -> list[Step]:
+        """Shut neighbours hide it, but a FRR that keeps the route of a link that is down sees the link no more."""
+        if self.wanted or not self.shut or self.route is not Route.KNOWN:
+            return []
+        if now - self._shut_at < self._config.shutdown_s:
+            return []
+        return self._help(now, "link down, but the route is still in FRR's table; only its neighbours are shut down")
 
     def _follows(self) -> bool:
         """Nothing that could be cured is wrong with the route."""
@@ -128,6 +137,8 @@ class Follower:
         urgent = self._came_down or self.route is Route.TOLD
         if late < (self._config.gone_s if urgent else self._config.present_s):
             return []
+        if now - self._helped_at < self._config.present_s:
+            return []  # help is on its way; a FRR that is just starting needs no further orders
         if not self.shut:
             self.shut, self._shut_at = True, now
             return [ShutNeighbors(True)]

@@ -97,19 +97,37 @@ class Bgpd:
         self._path = f"{config.frr.directory}/bgpd.vty"
         self._looking = False
 
-    def look(self, seen: Callable[[Route, float], None]) -> None:
-        """`seen(route, asked_at)`; one look at a time, further ones are skipped while it lasts."""
+    def look(self, seen: Callable[[Route, float], None], wanted: bool) -> None:
+        """`seen(route, asked_at)`; one look at a time, further ones are skipped while it lasts.
+
+        A route that is `wanted` but told to nobody may wait for the router, or for a bfdd that is frozen: ask it too.
+        """
         if self._looking:
             return
         self._looking = True
         asked = self._loop.now()
 
-        def done(replies: list[str] | None, code: int) -> None:
+        def tell(route: Route) -> None:
             self._looking = False
-            seen(_without_answer(code) if replies is None else judge(replies), asked)
+            seen(route, asked)
+
+        def done(replies: list[str] | None, code: int) -> None:
+            route = _without_answer(code) if replies is None else judge(replies)
+            if route is Route.KNOWN and wanted:
+                self._ask_bfdd(tell)
+            else:
+                tell(route)
 
         commands = [_show(address) for address in self._config.service_addresses]
         Conversation(self._loop, self._path, commands, asked + self._config.effect.answer_s, done)
+
+    def _ask_bfdd(self, tell: Callable[[Route], None]) -> None:
+        def done(replies: list[str] | None, code: int) -> None:
+            frozen = replies is None and _without_answer(code) is Route.FROZEN
+            tell(Route.FROZEN if frozen else Route.KNOWN)
+
+        deadline = self._loop.now() + self._config.effect.answer_s
+        Conversation(self._loop, f"{self._config.frr.directory}/bfdd.vty", ["show version"], deadline, done)
 
     def shut(self, shut: bool, done: Callable[[str], None]) -> None:
         """`done(text)` with an empty text when bgpd took it."""

@@ -175,7 +175,7 @@ class Probe:
         close = not follower.settled and now - follower.wanted_since < CLOSE_LOOK_S
         if now - self._looked_at >= (effect.poll_s if close else effect.watch_s) - TICK_S / 2:
             self._looked_at = now
-            self._bgpd.look(self._route_seen)
+            self._bgpd.look(self._route_seen, follower.wanted)
 
     # What is done about it
 

@@ -32,7 +32,11 @@ def files(delay_ms: int) -> tuple[ManagedFile, ...]:
     zones = {"root": root_zone(), ZONE: zone(), SIGNED_ZONE: signed_zone()}
     return (
         ManagedFile("/etc/knot/knot.conf", knot_conf().encode(), owner="root", group="knot", mode=0o640),
-        *(ManagedFile(f"/var/lib/knot/zones/{name}.zone", text.encode()) for name, text in zones.items()),
+        *(
+            # Knot's own, because systemd hands its whole state directory to it at the first start.
+            ManagedFile(f"/var/lib/knot/zones/{name}.zone", text.encode(), owner="knot", group="knot")
+            for name, text in zones.items()
+        ),
         ManagedFile("/etc/dnsdist/dnsdist.conf", dnsdist_conf(delay_ms).encode()),
     )
 
@@ -101,6 +105,7 @@ def dnsdist_conf(delay_ms: int) -> str:
     return f"""-- The distance to a public resolver: every UDP answer waits {delay_ms} ms.
 setLocal("{topology.UPSTREAM_WAN}:53")
 setACL({{"0.0.0.0/0"}})
+setSecurityPollSuffix("")
 newServer({{address="127.0.0.1:{KNOT_PORT}", checkName="{ZONE}.", checkType="SOA", mustResolve=true}})
 addAction(AllRule(), DelayAction({delay_ms}))
 """

@@ -92,7 +92,10 @@ class NodeFact(FactBase[NodeState]):
 
 
 class ServingFact(FactBase[bool]):
-    """Whether clients may be asking this node now; False for a machine that does not exist yet."""
+    """Whether clients may be asking this node now: its link is up, a resolver runs, and a router knows of it.
+
+    False for a machine that does not exist yet, and for one whose router has not been configured: nobody can notice it.
+    """
 
     @staticmethod
     def default() -> bool:
@@ -101,7 +104,8 @@ class ServingFact(FactBase[bool]):
     def command(self) -> StringCommand:
         active = " || ".join(f"systemctl -q is-active {unit}" for unit in layout.RESOLVER_UNITS.values())
         return StringCommand(
-            f'[ -n "$(ip -o link show dev {layout.LINK} up 2>/dev/null)" ] && {{ {active}; }} && echo serving; true'
+            f'[ -n "$(ip -o link show dev {layout.LINK} up 2>/dev/null)" ] && {{ {active}; }} &&'
+            " vtysh -c 'show bgp summary established' 2>/dev/null | grep -q '^Neighbor' && echo serving; true"
         )
 
     def process(self, output: list[str]) -> bool:

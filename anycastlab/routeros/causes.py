@@ -42,14 +42,20 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
         return f"wrong AS: the node says {session.remote_as}, expected is {site.bgp.node_asn}", "Deploy the node again."
     if session is not None and session.notification in NOTIFICATIONS:
         return NOTIFICATIONS[session.notification], f"Compare group_data with FRR on {node.name}."
+    if session is not None and session.about:
+        return f"the router says: {session.about}", f"Compare group_data with FRR on {node.name}."
     if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179"):
         return blocked
     if site.bgp.password:
         return (
-            "no TCP connection; with a password on the session the usual cause is another password on the node",
+            "nothing came of the TCP connection; with a password the usual cause is another password on the node",
             f"Check that FRR runs on {node.name}, then deploy it again so that both have the same bgp_password.",
         )
-    return "no TCP connection", f"Does FRR run on {node.name}, and does it have the neighbour {node.gateway}?"
+    return (
+        "no session ever came up",
+        f"Does FRR run on {node.name}, with neighbour {node.gateway}, its own AS {site.bgp.node_asn} and the router's "
+        f"{site.bgp.router_asn}?",
+    )
 
 
 def bfd_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
@@ -59,6 +65,9 @@ def bfd_cause(site: Site, node: Node, observation: Observation, reading: Reading
         return "BFD with this node is not configured on the router", "Run the deploy."
     if blocked := _blocked(reading, f"anycastlab:accept:bfd:{node.name}", "udp/3784"):
         return blocked
+    bfd = observation.bfd.get(str(node.address))
+    if bfd is not None and bfd.about:
+        return f"the router says: {bfd.about}", "A row of yours in /routing/bfd/configuration may forbid it."
     session = observation.bgp.get(str(node.address))
     if session is None or not session.established:
         return "there is no BGP session to protect", ""

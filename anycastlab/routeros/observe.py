@@ -19,11 +19,15 @@ from anycastlab.site.model import Site
 
 @dataclass(frozen=True)
 class BgpSession:
-    """`notification` is the reason code of the last NOTIFICATION (RFC 4271 4.5) as (code, subcode)."""
+    """`notification` is the reason code of the last NOTIFICATION (RFC 4271 4.5) as (code, subcode).
+
+    `about` is the router's own remark on the session.
+    """
 
     established: bool
     remote_as: str
     notification: tuple[int, int] | None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class BfdSession:
     state: str
     transmit_us: int | None
     hold_us: int | None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,12 @@ def bgp_sessions(rows: Sequence[Reply]) -> dict[str, BgpSession]:
     sessions: dict[str, BgpSession] = {}
     for row in rows:
         address = _address(row.get("remote.address", ""))
-        session = BgpSession(is_true(row.get("established")), row.get("remote.as", ""), _notification(row))
+        session = BgpSession(
+            established=is_true(row.get("established")),
+            remote_as=row.get("remote.as", ""),
+            notification=_notification(row),
+            about=row.get(".about", ""),
+        )
         if address and (address not in sessions or session.established):
             sessions[address] = session
     return sessions
@@ -90,6 +100,7 @@ def bfd_sessions(rows: Sequence[Reply]) -> dict[str, BfdSession]:
                 state=state,
                 transmit_us=microseconds(row.get("actual-tx-interval", "")),
                 hold_us=microseconds(row.get("hold-time", "")),
+                about=row.get(".about", ""),
             )
     return sessions
 

@@ -30,7 +30,7 @@ from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
 from anycastlab.routeros.reading import Reading, fresh, reading_from
 from anycastlab.routeros.render import render_text
-from anycastlab.routeros.verify import Asker, verify
+from anycastlab.routeros.verify import Asker, Explain, verify
 from anycastlab.routeros.worth import required_nodes
 from anycastlab.site.model import Site
 
@@ -43,12 +43,15 @@ INTERRUPTED = 130
 
 
 @operation()
-def configure(site: Site, check: bool = True, ask: Asker | None = None) -> Generator[FunctionCommand, None, None]:
+def configure(
+    site: Site, check: bool = True, ask: Asker | None = None, explain: Explain | None = None
+) -> Generator[FunctionCommand, None, None]:
     """Makes the router as `site` needs it.
 
     + site: everything about this home
     + check: before keeping the change, wait until sessions, BFD and routes are there; False checks only the rows
     + ask: asks through the service address as a client does, for that check
+    + explain: a node's own view of a session that is not there, for the message
     """
     reading = _reading()
     planned = plan_site(site, reading)
@@ -56,7 +59,7 @@ def configure(site: Site, check: bool = True, ask: Asker | None = None) -> Gener
     if not planned.changes:
         host.noop(f"router {reading.host} is as it should be")
         return
-    yield FunctionCommand(_apply, (planned, site, check, ask), {})
+    yield FunctionCommand(_apply, (planned, site, check, ask, explain), {})
 
 
 @operation()
@@ -100,14 +103,22 @@ def _show(planned: Planned) -> None:
         logger.debug(text)
 
 
-def _apply(state: State, host: Host, planned: Planned, site: Site, check: bool, ask: Asker | None) -> bool:
+def _apply(
+    state: State,
+    host: Host,
+    planned: Planned,
+    site: Site,
+    check: bool,
+    ask: Asker | None,
+    explain: Explain | None,
+) -> bool:
     del state
     connection = _connection(host)
     before: frozenset[str] = frozenset()
 
     def verified(session: Connection) -> None:
         required = required_nodes(planned, site, before)
-        outcome = verify(session, site, required=required, ask=ask)
+        outcome = verify(session, site, required=required, ask=ask, explain=explain)
         for line in outcome.lines():
             host.log(line, log_func=logger.info if outcome.ok else logger.warning)
         outcome.raise_if_failed(session.host)

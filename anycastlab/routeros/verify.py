@@ -25,6 +25,10 @@ from anycastlab.site.model import Node, Site
 Asker = Callable[[str], str | None]
 """Asks through the service address by `udp` or `tcp` from where a client is; None when answered, else what happened."""
 
+Explain = Callable[[Node], str | None]
+"""The node's own view of a session that is not there (the last error its bgpd saw), or None. The router shows nothing
+of a session that never came up, such as one refused for its AS number."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -74,6 +78,7 @@ def verify(
     *,
     required: Collection[str] | None = None,
     ask: Asker | None = None,
+    explain: Explain | None = None,
     timeout_s: float = VERIFY_TIMEOUT_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -91,7 +96,7 @@ def verify(
         sleep(VERIFY_INTERVAL_S)
     if not Verification(findings).ok:
         reading = read(connection)
-        findings = tuple(_with_cause(finding, site, observation, reading) for finding in findings)
+        findings = tuple(_with_cause(finding, site, observation, reading, explain) for finding in findings)
     rows = _rows(site, reading)
     return Verification((*findings, *rows, *(_answers(ask) if ask else ())))
 
@@ -179,11 +184,15 @@ def _judge_hops(site: Site, hops: set[str], multipath: bool, required: Collectio
     return Finding("service", "next hops", True, shown)
 
 
-def _with_cause(finding: Finding, site: Site, observation: Observation, reading: Reading) -> Finding:
+def _with_cause(
+    finding: Finding, site: Site, observation: Observation, reading: Reading, explain: Explain | None
+) -> Finding:
     if finding.ok or finding.check not in {"bgp", "bfd"} or finding.hint:
         return finding
     node = site.node(finding.subject)
     cause, hint = (bgp_cause if finding.check == "bgp" else bfd_cause)(site, node, observation, reading)
+    if finding.check == "bgp" and explain is not None and (view := explain(node)):
+        cause += f"; {node.name} says: {view}"
     return Finding(finding.subject, finding.check, False, f"{finding.text}: {cause}.", hint, finding.required)
 
 

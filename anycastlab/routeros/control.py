@@ -1,0 +1,67 @@
+"""The router without pyinfra: what `anycastlab router plan | apply | restore | verify` call.
+
+Each opens one API session with the credentials of `credentials.py` and closes it. All raise RouterError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from anycastlab.paths import state_dir
+from anycastlab.routeros import backup as backups
+from anycastlab.routeros.apply import Applied, Log, apply
+from anycastlab.routeros.connection import Connection, Target
+from anycastlab.routeros.credentials import credentials
+from anycastlab.routeros.planning import Planned, plan_restore, plan_site
+from anycastlab.routeros.reading import read
+from anycastlab.routeros.verify import Asker, Explain, Verification, verify
+from anycastlab.site.model import Router, Site
+
+
+@contextmanager
+def router_session(router: Router) -> Iterator[Connection]:
+    """A logged-in session with the site's router, closed at the end."""
+    host = router.api_host
+    user, password = credentials(host, router.user, state_dir())
+    target = Target(host, router.api_port, user, password, router.tls, router.tls_fingerprint)
+    connection = Connection(target)
+    try:
+        connection.open()
+        yield connection
+    finally:
+        connection.close()
+
+
+def plan_router(site: Site) -> Planned:
+    """What a deploy would change on the router. Writes nothing; show it with `render.render_text` or `render_json`."""
+    with router_session(site.router) as connection:
+        return plan_site(site, read(connection))
+
+
+def plan_restore_router(site: Site, path: Path) -> Planned:
+    """What putting back that backup would change."""
+    saved = backups.load(path)
+    with router_session(site.router) as connection:
+        return plan_restore(saved, read(connection))
+
+
+def restore_router(site: Site, path: Path, log: Log = lambda _: None) -> Applied | None:
+    """Puts a backup back, as carefully as any change; None when the router already is like that."""
+    saved = backups.load(path)
+    with router_session(site.router) as connection:
+        planned = plan_restore(saved, read(connection))
+        return apply(connection, planned, state_dir(), log=log) if planned.changes else None
+
+
+def verify_router(
+    site: Site,
+    *,
+    required: Collection[str] | None = None,
+    ask: Asker | None = None,
+    explain: Explain | None = None,
+) -> Verification:
+    """Whether sessions, BFD, routes and answers are as they must be; see `verify.verify`."""
+    with router_session(site.router) as connection:
+        return verify(connection, site, required=required, ask=ask, explain=explain)

@@ -1,0 +1,176 @@
+"""The table of a report in four forms: terminal, Markdown, CSV, JSON. One row per scenario; CSV has one per run."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from anycastlab.report.reference import published
+from anycastlab.report.run import Run, Verdict
+from anycastlab.report.statistics import RunSummary, Spread, spread, summarize, worst_verdict
+
+HEADINGS = (
+    "scenario", "verdict", "runs", "sent", "lost", "stalled", "SERVFAIL", "felt outage", "worst gap", "withdrawn",
+    "returned", "share", "phone late (p99)", "published",
+)  # fmt: skip
+_COLORS = {Verdict.OK: "green", Verdict.VOID: "yellow", Verdict.FAILED: "red"}
+_LEFT = {"scenario", "verdict", "share", "published"}
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one scenario, with their numbers."""
+
+    scenario: str
+    title: str
+    runs: tuple[Run, ...]
+    summaries: tuple[RunSummary, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst_verdict(s.verdict for s in self.summaries)
+
+    @property
+    def valid(self) -> tuple[RunSummary, ...]:
+        """Runs that are results. A void run is none, so it is in no median."""
+        return tuple(s for s in self.summaries if s.verdict is not Verdict.VOID)
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+    """By scenario, in the order in which scenarios first occur; repeats by number."""
+    groups = []
+    for scenario in dict.fromkeys(run.scenario for run in runs):
+        mine = tuple(sorted((r for r in runs if r.scenario == scenario), key=lambda r: (r.number, r.start_ns)))
+        groups.append(Group(scenario, mine[0].title, mine, tuple(summarize(run) for run in mine)))
+    return groups
+
+
+def cells(one: Group) -> dict[str, str]:
+    """The texts of a scenario's row, by heading. A scenario whose runs are all void shows no numbers."""
+    valid = one.valid
+    row = {
+        "scenario": one.scenario,
+        "verdict": one.verdict.value.upper(),
+        "runs": str(len(one.runs)) if len(valid) == len(one.runs) else f"{len(valid)} of {len(one.runs)}",
+        "sent": _number(spread(s.sent for s in valid)),
+        "lost": _number(spread(s.lost for s in valid)),
+        "stalled": _number(spread(s.stalled for s in valid)),
+        "SERVFAIL": _number(spread(s.servfail for s in valid)),
+        "felt outage": _seconds(spread(s.felt_outage_s for s in valid)),
+        "worst gap": _gap(valid),
+        "withdrawn": _seconds(spread(s.withdrawn_after_s for s in valid)),
+        "returned": _seconds(spread(s.returned_after_s for s in valid)),
+        "share": _shares(valid),
+        # Of all runs: a late phone is why some of them are void.
+        "phone late (p99)": _milliseconds(spread(s.phone.late_p99_ms for s in one.summaries)),
+        "published": published(one.scenario),
+    }
+    return {heading: row[heading] for heading in HEADINGS}
+
+
+def terminal(groups: Sequence[Group]) -> Table:
+    """For `rich`; narrow terminals wrap cells rather than lose them."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in _LEFT else "right", overflow="fold")
+    for one in groups:
+        row = cells(one)
+        styled: list[Text | str] = [Text(text) for text in row.values()]
+        styled[1] = Text(row["verdict"], style=f"bold {_COLORS[one.verdict]}")
+        table.add_row(*styled)
+    return table
+
+
+def reasons(groups: Sequence[Group]) -> list[str]:
+    """One sentence per run that is void or failed."""
+    return [
+        f"{one.scenario}, run {run.number}: {run.verdict.value.upper()}: {run.reason}"
+        for one in groups
+        for run in one.runs
+        if run.verdict is not Verdict.OK
+    ]
+
+
+def markdown(groups: Sequence[Group]) -> str:
+    """A GitHub table, numbers right-aligned, followed by the reasons of void and failed runs."""
+    lines = [_markdown_row(HEADINGS), _markdown_row([":---" if h in _LEFT else "---:" for h in HEADINGS])]
+    lines += [_markdown_row([_escape(text) for text in cells(one).values()]) for one in groups]
+    notes = [f"- {_escape(reason)}" for reason in reasons(groups)]
+    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
+
+
+_CSV_COLUMNS = (
+    "scenario", "run", "verdict", "sent", "lost", "stalled", "servfail", "wrong", "felt_outage_s", "worst_gap_queries",
+    "worst_gap_s", "withdrawn_after_s", "returned_after_s", "share", "late_p99_ms", "skipped", "start_utc", "reason",
+)  # fmt: skip
+
+
+def csv_text(groups: Sequence[Group]) -> str:
+    """One line per run, raw numbers, empty where there is none."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS)
+    for one in groups:
+        for run, s in zip(one.runs, one.summaries, strict=True):
+            share = " ".join(f"{node}={part:g}" for node, part in s.share.items())
+            writer.writerow([
+                one.scenario, run.number, s.verdict.value, s.sent, s.lost, s.stalled, s.servfail, s.wrong,
+                s.felt_outage_s, s.worst_gap.queries, s.worst_gap.seconds, s.withdrawn_after_s, s.returned_after_s,
+                share, s.phone.late_p99_ms, s.phone.skipped, run.start_utc, s.reason,
+            ])  # fmt: skip
+    return out.getvalue()
+
+
+def as_json(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Per scenario `name`, `verdict` and `runs`, for `--json`."""
+    return [
+        {"name": one.scenario, "verdict": one.verdict.value, "runs": [s.as_json() for s in one.summaries]}
+        for one in groups
+    ]
+
+
+def _number(value: Spread | None) -> str:
+    return NOTHING if value is None else _ranged(value, lambda x: f"{x:g}")
+
+
+def _seconds(value: Spread | None) -> str:
+    return NOTHING if value is None else _ranged(value, lambda x: f"{x:.2f}", " s")
+
+
+def _milliseconds(value: Spread | None) -> str:
+    return NOTHING if value is None else _ranged(value, lambda x: f"{x:.1f}", " ms")
+
+
+def _ranged(value: Spread, text: Any, unit: str = "") -> str:
+    """Median, and the range where the repeats differ."""
+    median, low, high = text(value.median), text(value.low), text(value.high)
+    return f"{median}{unit}" if low == high else f"{median}{unit} ({low} to {high})"
+
+
+def _gap(valid: Sequence[RunSummary]) -> str:
+    queries = spread(s.worst_gap.queries for s in valid)
+    if queries is None or queries.high == 0:
+        return NOTHING if queries is None else "0"
+    return f"{_number(queries)} in {_seconds(spread(s.worst_gap.seconds for s in valid))}"
+
+
+def _shares(valid: Sequence[RunSummary]) -> str:
+    nodes = sorted({node for s in valid for node in s.share})
+    medians = ((node, spread(s.share.get(node, 0.0) for s in valid)) for node in nodes)
+    return ", ".join(f"{node} {value.median:.0%}" for node, value in medians if value) or NOTHING
+
+
+def _markdown_row(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

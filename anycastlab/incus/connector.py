@@ -41,11 +41,12 @@ from anycastlab.lab.topology import Lab
 
 from . import files
 from .errors import IncusError, MissingError, NotRunningError
-from .exec import execute, flush
+from .exec import flush
 from .facts import ApiQuery
 from .instances import check_architecture
 from .remotes import LOCAL, find_server
 from .rest import Rest, connect
+from .session import Session
 
 if TYPE_CHECKING:
     from pyinfra.api.arguments import ConnectorArguments
@@ -93,6 +94,7 @@ class IncusConnector(BaseConnector):
     data: IncusConnectorData
 
     rest: Rest
+    session: Session
     _seen_empty = False
 
     @override
@@ -113,6 +115,7 @@ class IncusConnector(BaseConnector):
             server = find_server(self.data["incus_remote"])
             project = self.data["incus_project"] or self._environment_project() or server.project
             self.rest = connect(server, project or default_lab().project)
+            self.session = Session(self.rest, self.instance)
             found = self.rest.find(f"/instances/{self.instance}") if self.rest.info else None
             if found is not None:
                 check_architecture(self.rest, str(found["architecture"]), f"The instance {self.instance}")
@@ -130,6 +133,7 @@ class IncusConnector(BaseConnector):
 
     @override
     def disconnect(self) -> None:
+        self.session.close()
         flush(self.instance)
 
     def see_empty(self) -> None:
@@ -157,9 +161,7 @@ class IncusConnector(BaseConnector):
             logger.debug("Running command on %s: %s", self.host.name, unix_command)
             if print_input:
                 echo(f"{self.host.print_prefix}>>> {unix_command}", err=True)
-            result = execute(
-                self.rest,
-                self.instance,
+            result = self.session.execute(
                 ["sh", "-c", unix_command.get_raw_value()],
                 stdin=stdin_bytes(control.get("_stdin")),
                 timeout_s=control.get("_timeout"),
@@ -196,7 +198,7 @@ class IncusConnector(BaseConnector):
             if as_other:
                 placed = self._copy_as_asked(temporary, remote_filename, other_user, arguments)
             else:
-                result = execute(self.rest, self.instance, ["sh", "-c", _REPLACE, "sh", temporary, remote_filename])
+                result = self.session.execute(["sh", "-c", _REPLACE, "sh", temporary, remote_filename])
                 placed = result.ok
                 if not placed:
                     self.host.log(f"{remote_filename} could not be written: {result.complaint}", logger.error)
@@ -214,7 +216,7 @@ class IncusConnector(BaseConnector):
     ) -> bool:
         """Copies the upload to its place with the rights the operation asked for (sudo, su …)."""
         if user:
-            owned = execute(self.rest, self.instance, ["chown", "--", user, temporary])
+            owned = self.session.execute(["chown", "--", user, temporary])
             if not owned.ok:
                 self.host.log(f"{remote_filename} could not be handed to {user}: {owned.complaint}", logger.error)
                 return False

@@ -21,3 +21,6 @@ READY_POLL_S = 0.05  # how often something that another run is just creating is 
 READY_TIMEOUT_S = 15.0  # until a bridge or project that another run is creating must be there
 
 STOP_TIMEOUT_S = 30  # whole seconds the daemon may take for a forced stop
+
+COMMANDS_BEFORE_SESSION = 2  # a session costs about as much as two commands to open; `status` asks less than that
+STATUS_CHECK_S = 2.0  # silence of a running command after which it is asked whether its instance still runs

@@ -140,6 +140,8 @@ def _succeeds(state: State, host: Host, work: Callable[..., None], *arguments: o
 
 def _carry_out(host: Host, spec: InstanceSpec, image: str, lab: Lab, networks: list[str], todo: Plan) -> None:
     rest = _rest(host, lab)
+    if isinstance(host.connector, IncusConnector):
+        host.connector.session.close()  # it would not survive, and find out late
     labs.ensure_lab_networks(rest, lab, networks)
     if todo.step in ("recreate", "rebuild"):
         instances.delete(rest, spec.name)

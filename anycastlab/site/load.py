@@ -74,7 +74,7 @@ _NODE_KEYS: dict[str, str] = {
 }
 # Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
 _OTHER_KEYS = {
-    "lab", "number", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
+    "lab", "number", "images", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
     "node_cpus", "node_memory_mib", "drain_wait_s", "upstream_delay_ms",
 }  # fmt: skip
 KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS

@@ -214,6 +214,8 @@ class Interpreter:
         shown = self.router.store.shown(path, row)
         for name, value in self.router.dataplane.annotate(path, shown).items():
             shown[".about" if name == ".why" else name] = value
+        if path in ("/interface", "/interface/ethernet"):
+            shown |= runtime.interface(self.router, shown)
         if "comment" in shown:  # RouterOS prints it last
             shown["comment"] = shown.pop("comment")
         return shown

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 
+from anycastlab.virtual_router import kernel
 from anycastlab.virtual_router.router import Router
 from anycastlab.virtual_router.times import print_ms
 from anycastlab.virtual_router.users import Caller
@@ -26,7 +27,7 @@ def rows(router: Router, menu: str, caller: Caller) -> Rows | None:
 
 
 def _resource(router: Router, _caller: Caller) -> Rows:
-    memory = _memory()
+    memory = kernel.memory()
     disk = shutil.disk_usage(router.config.state_dir if os.path.isdir(router.config.state_dir) else "/")
     cpus = os.cpu_count() or 1
     return [
@@ -50,16 +51,6 @@ def _resource(router: Router, _caller: Caller) -> Rows:
             "platform": "anycastlab",
         }
     ]
-
-
-def _memory() -> Mapping[str, int]:
-    """/proc/meminfo in bytes."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            pairs = (line.split() for line in lines)
-            return {parts[0].rstrip(":"): 1024 * int(parts[1]) for parts in pairs if len(parts) > 1}
-    except OSError:
-        return {}
 
 
 def _clock(router: Router, _caller: Caller) -> Rows:
@@ -86,6 +77,66 @@ def _device_mode(router: Router, _caller: Caller) -> Rows:
 
 def _license(_router: Router, _caller: Caller) -> Rows:
     return [{"system-id": "anycastlab", "level": "free"}]
+
+
+def _routerboard(router: Router, _caller: Caller) -> Rows:
+    return [{"routerboard": "false", "model": router.config.board, "serial-number": "anycastlab"}]
+
+
+def _cpu(_router: Router, _caller: Caller) -> Rows:
+    return [
+        {".id": f"*{number:X}", "cpu": f"cpu{number}", "load": str(load), "irq": "0", "disk": "0"}
+        for number, load in enumerate(kernel.cpu_loads())
+    ]
+
+
+def _arp(router: Router, _caller: Caller) -> Rows:
+    names = {interface.device: interface.name for interface in router.config.interfaces}
+    return [
+        {
+            ".id": f"*{number:X}",
+            "address": entry.address,
+            "mac-address": entry.mac,
+            "interface": names[entry.device],
+            "complete": "true" if entry.complete else "false",
+            "published": "false",
+            "disabled": "false",
+            "dynamic": "true",
+        }
+        for number, entry in enumerate(kernel.neighbours(), start=1)
+        if entry.device in names
+    ]
+
+
+def _ipv6_address(router: Router, _caller: Caller) -> Rows:
+    found = [(a, i.name) for i in router.config.interfaces for a in i.addresses if ":" in a]
+    return [
+        {".id": f"*{number:X}", "address": address, "interface": name, "disabled": "false", "dynamic": "false"}
+        for number, (address, name) in enumerate(found, start=1)
+    ]
+
+
+def _vrf(_router: Router, _caller: Caller) -> Rows:
+    return [{".id": "*1", "name": "main", "interfaces": "all", "builtin": "true"}]
+
+
+def _snmp(_router: Router, _caller: Caller) -> Rows:
+    return [{"enabled": "false", "contact": "", "location": "", "engine-id": "", "trap-version": "1"}]
+
+
+def _off(_router: Router, _caller: Caller) -> Rows:
+    """A service that this router does not have: it is there, and off."""
+    return [{"enabled": "false"}]
+
+
+def _nothing(_router: Router, _caller: Caller) -> Rows:
+    return []
+
+
+def interface(router: Router, row: Mapping[str, str]) -> dict[str, str]:
+    """State and counters of an interface, as the kernel has them."""
+    name = row.get("name", "")
+    return kernel.link(next((i.device for i in router.config.interfaces if i.name == name), name))
 
 
 def _log(router: Router, _caller: Caller) -> Rows:
@@ -146,6 +197,25 @@ _MENUS: Mapping[str, Callable[[Router, Caller], Rows]] = {
     "/system/license": _license,
     "/system/history": _history,
     "/log": _log,
+    "/system/routerboard": _routerboard,
+    "/system/resource/cpu": _cpu,
+    "/ip/arp": _arp,
+    "/ipv6/address": _ipv6_address,
+    "/ip/vrf": _vrf,
+    "/snmp": _snmp,
+    "/system/ntp/client": _off,
+    **dict.fromkeys(
+        (
+            "/interface/bridge",
+            "/interface/bridge/host",
+            "/interface/bridge/vlan",
+            "/ip/neighbor",
+            "/ipv6/neighbor",
+            "/snmp/community",
+            "/system/health",
+        ),
+        _nothing,
+    ),
     "/user/active": _active,
     "/safe-mode": _safe_mode,
     "/anycastlab/write-log": _write_log,

@@ -34,8 +34,9 @@ class Kind:
     """What an argument's value may be.
 
     `name`: `text` `open` (anything), `bool`, `enum`, `set` (comma-separated), `int`, `number`, `size`, `time`, `ip`
-    (IPv4), `address` (IPv4 or IPv6), `addresses`, `prefix`, `prefixes`, `cidr` (address with length, host bits kept),
-    `range` (address, prefix or a-b), `ports`, `mac`, `ref`/`refs` (name of a row in the menu `words[0]`).
+    (IPv4), `address` (IPv4 or IPv6), `addresses`, `prefix`, `prefixes`, `peer` (address or prefix, as written), `cidr`
+    (address with length, host bits kept), `range` (address, prefix or a-b), `ports`, `mac`, `ref`/`refs` (name of a row
+    in the menu `words[0]`).
     `words`: the values of an enum or set; for others, words that are allowed besides. `low`/`high` as the tree writes
     them.
     """

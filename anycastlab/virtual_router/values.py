@@ -129,6 +129,11 @@ def _prefix(_name: str, text: str, _kind: Kind, _names: Names) -> str:
     return str(_network(text))
 
 
+def _peer(_name: str, text: str, _kind: Kind, _names: Names) -> str:
+    """With a length only where one was given: `10.1.2.11` and `10.1.2.11/32` both stay."""
+    return str(_network(text)) if "/" in text else str(ip_address(text))
+
+
 def _cidr(_name: str, text: str, _kind: Kind, _names: Names) -> str:
     address, _, length = text.partition("/")
     network = _network(f"{ip_address(address)}/{length}" if length else address)
@@ -203,6 +208,7 @@ _CONVERTERS: dict[str, Callable[[str, str, Kind, Names], str]] = {
     "addresses": _listed(_address),
     "prefix": _prefix,
     "prefixes": _listed(_prefix),
+    "peer": _peer,
     "cidr": _cidr,
     "range": _range,
     "ports": _ports,

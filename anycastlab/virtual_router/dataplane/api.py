@@ -106,8 +106,15 @@ class Dataplane(Protocol):
         ...
 
 
+_NULL_VERBS = frozenset(
+    {"remove", "clear", "refresh", "resend", "flush", "ping", "reset-counters", "reset-counters-all"}
+)
+
+
 class NullDataplane:
     """Does nothing and remembers what it was asked: for tests of the API side, and of its clients.
+
+    Runtime verbs that a real one has succeed without effect; others are not emulated here either.
 
     `runtime` is what runtime menus show, `notes` what is laid over configured rows (by menu and row name or comment).
     """
@@ -148,4 +155,4 @@ class NullDataplane:
             if gone - {row.get(".id", "") for row in self.runtime[menu]}:
                 raise CommandRefused("no such item (4)")
             self.runtime[menu] = [row for row in self.runtime[menu] if row.get(".id") not in gone]
-        return []
+        return [] if verb in _NULL_VERBS else None

@@ -115,7 +115,7 @@ def test_a_singleton_is_read_and_set_whole(client: Client) -> None:
     ("words", "text"),
     [
         (["/nonsense/print"], "no such command prefix"),
-        (["/system/routerboard/print"], "no such command prefix"),
+        (["/system/nonsense/print"], "no such command prefix"),
         (["/routing/print"], "no such command"),
         ([f"{FILTER}/frobnicate"], "no such command"),
         ([f"{FILTER}/add", "=chain=input", "=colour=red"], "unknown parameter colour"),

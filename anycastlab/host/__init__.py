@@ -9,6 +9,7 @@
     incusd        starting the Incus daemon where systemd is not in charge; the storage pool (edge)
     gather        what this machine looks like, read without changing it (edge)
     doctor        one sentence per finding over the gathered facts (pure), and `run()`
+    kernel_limits what all containers of a host share, and how much of it they need
     firewall      whether a firewall on this host swallows bridge traffic (pure)
     interception  whether port 53 is intercepted on the way, checked from inside a client
 

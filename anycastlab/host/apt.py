@@ -83,7 +83,7 @@ def targets() -> tuple[mirror.IndexTarget, ...]:
 
 def archives() -> mirror.Archives | None:
     """The Debian archives this machine uses; None on one without (Ubuntu, or no apt at all)."""
-    return mirror.debian_archives(targets(), lambda path: Path(path).read_text())
+    return mirror.debian_archives(targets(), _read)
 
 
 def source_texts() -> list[str]:
@@ -92,6 +92,14 @@ def source_texts() -> list[str]:
         files = sorted(place.glob("*")) if place.is_dir() else [place]
         texts += [file.read_text() for file in files if file.suffix in (".list", ".sources") and file.is_file()]
     return texts
+
+
+def _read(path: str) -> str:
+    """The text of a mirror list; empty when it is not there (apt then has no such mirror either)."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
 
 
 def _output(*command: str) -> str:

@@ -55,6 +55,8 @@ class HostFacts:
     """Empty when the daemon does not answer."""
     subordinate_ids: bool = True
     """Whether root has ranges in /etc/subuid and /etc/subgid."""
+    low_limits: tuple[tuple[str, int], ...] = ()
+    """(kernel setting, current value) for those that all containers share and that are too low."""
     forward_dropped: bool = False
     docker: bool = False
     taken_ports: tuple[tuple[int, str], ...] = ()
@@ -85,7 +87,7 @@ def check(facts: HostFacts) -> list[Finding]:
                 "Use a Linux machine or a virtual one, or name a remote Incus server in the inventory.",
             )
         ]
-    return [*_kernel(facts), *_incus(facts), *_room(facts), *_network(facts), *_extras(facts)]
+    return [*_kernel(facts), *_incus(facts), *_room(facts), *_limits(facts), *_network(facts), *_extras(facts)]
 
 
 def _kernel(facts: HostFacts) -> Iterator[Finding]:
@@ -157,6 +159,16 @@ def _room(facts: HostFacts) -> Iterator[Finding]:
             Severity.ERROR,
             f"{facts.memory_available_mib} MiB of memory are available, and the lab needs {LAB_MEMORY_MIB} MiB.",
             "Stop something large.",
+        )
+
+
+def _limits(facts: HostFacts) -> Iterator[Finding]:
+    if facts.low_limits:
+        values = tuple(f"{name} = {value}" for name, value in facts.low_limits)
+        yield Finding(
+            Severity.WARNING,
+            f"All containers share the kernel's {_list(values)}: with about 15 machines, services fail to start.",
+            "Run `anycastlab setup`, which raises it.",
         )
 
 

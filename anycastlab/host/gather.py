@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from anycastlab.host import firewall
+from anycastlab.host import firewall, kernel_limits
 from anycastlab.host.doctor import HostFacts
 from anycastlab.host.limits import INCUS_QUESTION_TIMEOUT_S, KERNEL_TRIAL_TIMEOUT_S
 from anycastlab.host.requirements import INCUS, PROGRAM_DIRECTORIES, TOOLS, Requirement
@@ -45,6 +45,7 @@ def facts(lab_ports: Sequence[int], lab_project: str) -> HostFacts:
     allowed = where is not None and os.access(where, os.R_OK | os.W_OK)
     version = incus_version() if allowed else ""
     directory = existing(Path(os.environ.get("INCUS_DIR", "/var/lib/incus")))
+    limits = kernel_limits.read()
     return HostFacts(
         user=getpass.getuser(),
         root=os.geteuid() == 0,
@@ -59,6 +60,7 @@ def facts(lab_ports: Sequence[int], lab_project: str) -> HostFacts:
         incus_installed=not any(requirement in INCUS for requirement in missing),
         incus_version=version,
         subordinate_ids=all(_has_root_range(Path(path)) for path in ("/etc/subuid", "/etc/subgid")),
+        low_limits=tuple((name, limits[name]) for name in kernel_limits.too_low(limits)),
         forward_dropped=_bridged_packets_dropped(),
         docker=Path("/var/run/docker.sock").exists(),
         taken_ports=taken_ports(lab_ports, lambda: _proxied_ports(lab_project) if version else frozenset()),

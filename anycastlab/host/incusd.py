@@ -80,7 +80,7 @@ def pool_exists(name: str) -> bool:
 
 
 def create_pool(privileged: Sequence[str], name: str, size_gib: int, say: Callable[[str], None]) -> str:
-    """Creates the pool on btrfs (instances are clones, made in a tenth of a second) or in plain directories; says which.
+    """Creates the pool on btrfs (instances are clones, made in a tenth of a second) or in directories; says which.
 
     Incus leaves nothing behind of a pool it could not make.
     """

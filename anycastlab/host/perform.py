@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anycastlab.host import apt, gather, incusd, setup
+from anycastlab.host import apt, gather, incusd, kernel_limits, setup
 from anycastlab.host.distribution import parse_os_release
 from anycastlab.host.errors import HostError
 from anycastlab.host.limits import PACKAGE_TIMEOUT_S
@@ -52,6 +52,7 @@ def facts() -> SetupFacts:
         daemon_answers=answers,
         daemon_reachable=reachable,
         pool_exists=answers and incusd.pool_exists(setup.POOL),
+        limits_to_raise=tuple(sorted(kernel_limits.too_low(kernel_limits.read()).items())),
         disk_free_gib=shutil.disk_usage(directory).free >> 30,
         user=getpass.getuser(),
         root=os.geteuid() == 0,
@@ -61,8 +62,10 @@ def facts() -> SetupFacts:
 
 def perform(step: Step, privileged: Sequence[str], say: Callable[[str], None]) -> None:
     """Performs one step. Doing one again that was done already is harmless."""
-    if step.kind is Kind.SOURCES:
-        _write(Path(setup.BACKPORTS_FILE), step.content, privileged)
+    if step.kind is Kind.FILE:
+        _write(Path(step.path), step.content, privileged)
+        for command in step.commands:
+            _command(command, privileged)
     elif step.kind is Kind.DAEMON:
         _start_daemon(step, privileged)
     elif step.kind is Kind.POOL:

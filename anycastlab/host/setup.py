@@ -2,7 +2,7 @@
 
 `plan()` is pure: facts in, steps out; no step means nothing to do. Each step carries the sentence a person reads, the
 commands, and how to take it back. What is *not* done: no Incus network, no change to Incus' default profile or to any
-other pool, no firewall rule, no kernel setting.
+other pool, no firewall rule.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from anycastlab.host import kernel_limits
 from anycastlab.host.distribution import Distribution
 from anycastlab.host.errors import HostError
 from anycastlab.host.limits import LOCK_WAIT_S, POOL_MINIMUM_GIB, POOL_SIZE_GIB
@@ -26,7 +27,7 @@ _APT_GET: Final = ("apt-get", "-y", "-q", "-o", f"DPkg::Lock::Timeout={LOCK_WAIT
 class Kind(enum.Enum):
     """What a step is; the edge has a hand for each."""
 
-    SOURCES = "sources"
+    FILE = "file"
     PACKAGES = "packages"
     DAEMON = "daemon"
     POOL = "pool"
@@ -43,9 +44,10 @@ class Step:
     undo: str
     """The command that takes it back."""
     commands: tuple[tuple[str, ...], ...] = ()
-    """Run in this order with root's rights."""
+    """Run in this order with root's rights; for FILE, after it was written."""
+    path: str = ""
     content: str = ""
-    """For SOURCES: text of the file."""
+    """For FILE."""
     size_gib: int = 0
     """For POOL."""
 
@@ -70,6 +72,8 @@ class SetupFacts:
     daemon_reachable: bool = True
     """False when there is a socket that this user may not open: then the daemon is not ours to judge."""
     pool_exists: bool = True
+    limits_to_raise: tuple[tuple[str, int], ...] = ()
+    """Kernel settings that are too low, with the values they need."""
     disk_free_gib: int = 50
     user: str = "root"
     root: bool = True
@@ -79,6 +83,8 @@ class SetupFacts:
 def plan(facts: SetupFacts) -> list[Step]:
     """The steps this machine needs, in order. Raises HostError where set-up cannot help."""
     steps = [*_package_steps(facts)]
+    if facts.limits_to_raise:
+        steps.append(_limits_step(facts))
     if facts.daemon_reachable:
         if not facts.daemon_answers:
             steps.append(_daemon_step(facts))
@@ -156,10 +162,27 @@ def _backports_step(facts: SetupFacts) -> Step:
     if facts.signed_by:
         lines.append(f"Signed-By: {facts.signed_by}")
     return Step(
-        Kind.SOURCES,
+        Kind.FILE,
         f"add the package source {suite} of this machine's own mirror in {BACKPORTS_FILE}",
         f"rm {BACKPORTS_FILE}",
+        path=BACKPORTS_FILE,
         content="\n".join(lines) + "\n",
+    )
+
+
+def _limits_step(facts: SetupFacts) -> Step:
+    """The kernel is told at once; the file is for the next boot."""
+    values = ", ".join(f"{name} to {value}" for name, value in facts.limits_to_raise)
+    # Not by `sysctl`: a small system does not have it.
+    writes = "; ".join(f"echo {value} >/proc/sys/{name.replace('.', '/')}" for name, value in facts.limits_to_raise)
+    return Step(
+        Kind.FILE,
+        f"raise the kernel's limits that all containers share: {values} (kept in {kernel_limits.FILE})",
+        f"rm {kernel_limits.FILE} and reboot",
+        (("sh", "-e", "-c", writes),),
+        path=str(kernel_limits.FILE),
+        # All of them: a later run that raises only one more must not drop the others.
+        content=kernel_limits.file_text(kernel_limits.SETTINGS),
     )
 
 

@@ -31,5 +31,6 @@ public image server may take longer."""
 LOCK_POLL_S: Final = 0.5
 """How often a second builder looks whether the first one is done."""
 
-FAILURE_LINES: Final = 12
-"""How many of the build's last lines are looked at for the reason of a failure."""
+FAILURE_LINES: Final = 60
+"""How many of the build's last lines are looked at for the reason of a failure: dpkg says a lot after
+"No space left on device"."""

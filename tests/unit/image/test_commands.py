@@ -1,0 +1,117 @@
+"""The command lines of the build, and what its failures are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anycastlab.image import commands
+from anycastlab.image.definition import ImageDefinition
+from anycastlab.image.failure import explain
+from anycastlab.image.process import Outcome
+
+DEFINITION = ImageDefinition("x86_64")
+LOG = Path("/cache/image-build.log")
+
+
+def builder(*, root: bool = True, sources: bool = True, definition: ImageDefinition = DEFINITION) -> list[str]:
+    return commands.builder_command(
+        definition,
+        root=root,
+        overlay=Path("/w/overlay.tar"),
+        apt_options=Path("/w/apt.conf"),
+        keyring="/keys.gpg",
+        sources_on_stdin=sources,
+    )
+
+
+def test_release_and_architecture_in_debians_words() -> None:
+    command = builder(definition=ImageDefinition("aarch64", release=12))
+
+    assert "--architectures=arm64" in command
+    assert command[-3:] == ["bookworm", "-", "-"]
+
+
+def test_without_a_mirror_of_its_own_mmdebstrap_uses_its_default() -> None:
+    assert builder(sources=False)[-2:] == ["trixie", "-"]
+
+
+def test_only_root_may_use_root_mode() -> None:
+    assert "--mode=root" in builder(root=True)
+    assert "--mode=unshare" in builder(root=False)
+
+
+def test_the_builder_dies_with_us() -> None:
+    assert commands.contained(["x"], root=False) == ["setpriv", "--pdeathsig", "KILL", "--", "x"]
+    assert "--kill-child=KILL" in commands.contained(["x"], root=True)
+
+
+def test_mirror_addresses_and_proxies_stay_off_the_command_line() -> None:
+    # They may hold a password, and every user can read command lines.
+    assert not [word for word in builder() if "://" in word]
+
+
+def test_the_hosts_proxy_is_used() -> None:
+    dump = (
+        'APT "";\nAcquire::http "";\nAcquire::http::Proxy "http://user:pw@proxy.example:3142";\n'
+        'Acquire::https::Proxy "DIRECT";\nAcquire::Languages:: "en";\n'
+    )
+
+    proxies = commands.parse_proxies(dump)
+
+    assert proxies == {"Acquire::http::Proxy": "http://user:pw@proxy.example:3142", "Acquire::https::Proxy": "DIRECT"}
+    assert 'Acquire::http::Proxy "http://user:pw@proxy.example:3142";\n' in commands.apt_options(proxies)
+
+
+def outcome(*lines: str, timed_out: bool = False) -> Outcome:
+    return Outcome(1, 0, lines, timed_out)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "cannot write: No space left on device",
+            "The disk is full: the base image was not built. Free some space, or name another directory in TMPDIR, "
+            "and run it again. The log is /cache/image-build.log.",
+        ),
+        (
+            "E: You don't have enough free space in /var/cache/apt/archives/.",
+            "The disk is full: the base image was not built. Free some space, or name another directory in TMPDIR, "
+            "and run it again. The log is /cache/image-build.log.",
+        ),
+        (
+            "Err:1 http://m.example trixie InRelease  Temporary failure resolving 'm.example'",
+            "The Debian mirror of this machine cannot be reached. "
+            "See whether `apt-get update` works here, and run it again. The log is /cache/image-build.log.",
+        ),
+        (
+            "E: The repository 'http://m.example/debian trixie Release' does not have a Release file.",
+            "The Debian mirror of this machine does not have Debian 13 (trixie) for amd64. "
+            "Look at the mirror in /etc/apt, or choose the release it has. The log is /cache/image-build.log.",
+        ),
+        (
+            "W: GPG error: the following signatures couldn't be verified: NO_PUBKEY 6ED0E7B82643E131",
+            "The Debian archive is signed with a key this machine does not know. "
+            "Install a newer debian-archive-keyring and run it again. The log is /cache/image-build.log.",
+        ),
+        (
+            "E: something new",
+            "Building the base image failed: something new. The log is /cache/image-build.log.",
+        ),
+        (
+            "what nobody expects",
+            "Building the base image failed: mmdebstrap ended with 1, sqfstar with 0. "
+            "The log is /cache/image-build.log.",
+        ),
+    ],
+)
+def test_failures_in_the_words_a_person_reads(line: str, sentence: str) -> None:
+    assert str(explain(outcome("I: before", line, "I: after"), DEFINITION, LOG)) == sentence
+
+
+def test_a_build_that_hung() -> None:
+    assert str(explain(outcome(timed_out=True), DEFINITION, LOG)) == (
+        "Building the base image took longer than 30 minutes and was stopped. The log is /cache/image-build.log."
+    )

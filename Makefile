@@ -1,11 +1,15 @@
 # anycastlab's commands. Each works on a machine that has never seen the project, as root or with sudo, and twice.
-.PHONY: lab test check bench clean-lab venv setup test-tools
+.PHONY: lab test check bench clean-lab venv venv-dev setup test-tools
 
 BIN := .venv/bin
 
 # The Python environment; does nothing when it is up to date.
 venv:
 	@scripts/bootstrap
+
+# … with what tests and linters need.
+venv-dev:
+	@scripts/bootstrap --dev
 
 # Incus, its storage and the tools to build an image; says what it will change and asks on a terminal.
 setup: venv
@@ -22,7 +26,7 @@ test-tools: setup
 	@scripts/test-tools
 
 # Lint, format and types.
-check: venv
+check: venv-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -21,7 +21,7 @@ from anycastlab.routeros.errors import NoSuchItem, RouterRefused
 from anycastlab.routeros.limits import ARMED_ROLLBACK_S
 from anycastlab.routeros.plan import FLAGS, Add, Change, Move, Plan, Remove
 from anycastlab.routeros.reading import Reading
-from anycastlab.routeros.row import ORDERED, is_static
+from anycastlab.routeros.row import ORDERED, is_static, tag_of
 from anycastlab.routeros.values import is_true
 
 SCHEDULER: Final = "/system/scheduler"
@@ -82,7 +82,7 @@ def _undo_lines(plan: Plan, reading: Reading) -> Iterator[str]:
         match step:
             case Add():
                 menu, tag = step.row.key
-                yield f"{menu}/remove [find comment~{quote(f'^{re.escape(tag)}( |$)')}]"
+                yield f"{menu}/remove {_by_tag(tag)}"
             case Change():
                 target = f" {step.row_id}" if step.row_id else ""
                 clear = [p.name for p in step.properties if p.old is None]
@@ -90,7 +90,7 @@ def _undo_lines(plan: Plan, reading: Reading) -> Iterator[str]:
                 if back:
                     yield f"{step.row.menu}/set{target} {back}"
                 for name in clear:
-                    yield f"{step.row.menu}/unset{target} {name}"
+                    yield f"{step.row.menu}/unset{target} value-name={name}"
             case Remove():
                 values = {k: v for k, v in step.actual.items() if v and (k == "comment" or k not in FLAGS)}
                 place = following.get(step.menu, {}).get(step.row_id, "")
@@ -102,9 +102,13 @@ def _undo_lines(plan: Plan, reading: Reading) -> Iterator[str]:
 
 
 def _following(rows: Sequence[dict[str, str]]) -> dict[str, str]:
-    """For each static row the id of the next one."""
-    ids = [row[".id"] for row in rows if row.get(".id") and is_static(row)]
-    return dict(pairwise(ids))
+    """For each static row how to name the next one: own rows by tag, as one that is put back gets a new id."""
+    static = [row for row in rows if row.get(".id") and is_static(row)]
+    return {row[".id"]: _by_tag(tag_of(after)) if tag_of(after) else after[".id"] for row, after in pairwise(static)}
+
+
+def _by_tag(tag: str) -> str:
+    return f"[find comment~{quote(f'^{re.escape(tag)}( |$)')}]"
 
 
 def quote(text: str) -> str:

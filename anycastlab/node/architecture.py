@@ -60,14 +60,14 @@ def go_architecture(machine: str) -> str:
 def kernel_machine(arch: str = "", modalias: str = "", cpuinfo: str = "") -> str | None:
     """The kernel's machine from the first source that has something, in order of trust; None if none has.
 
-    `arch`: /proc/sys/kernel/arch; `modalias`: /sys/devices/system/cpu/modalias; `cpuinfo`: keys of /proc/cpuinfo. A
-    32-bit ARM kernel and a 64-bit one have the same CPU, so the last two may say aarch64 for armv7l: `check` lets
-    that pass, since both run such programs without emulation.
+    `arch`: /proc/sys/kernel/arch; `modalias`: /sys/devices/system/cpu/modalias; `cpuinfo`: keys of /proc/cpuinfo. The
+    last two name the CPU and so may say aarch64 for a 32-bit ARM kernel, x86_64 for i686: `check` lets that pass, since
+    either runs the 32-bit programs without emulation.
     """
     if arch.strip():
         return canonical(arch)
     if found := _MODALIAS.match(modalias.strip()):
-        return canonical(found.group(1))
+        return "x86_64" if found.group(1) == "x86" else canonical(found.group(1))
     for key, machine in _CPUINFO:
         if re.search(rf"^{key}\s*:", cpuinfo, re.MULTILINE):
             return machine

@@ -145,7 +145,7 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             address=str(node.address),
             service_addresses=tuple(service),
             router_dns=str(site.resolver.router_dns),
-            peers=tuple(probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer != node),
+            peers=tuple(probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer.name != node.name),
             frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(node)),
             link=layout.LINK,
             identity_name=site.service.identity_name,

@@ -17,7 +17,12 @@ PASSWORDS = Passwords(matches=lambda plain, hashed: hashed == f"#{plain}", new_h
 WANTED: Document = {
     "http": {"address": "10.1.2.11:3000"},
     "users": [{"name": "admin", "password": "secret"}],
-    "dns": {"bind_hosts": ["0.0.0.0"], "upstream_timeout": "2000ms", "ratelimit": 0, "cache_optimistic_max_age": "43200s"},
+    "dns": {
+        "bind_hosts": ["0.0.0.0"],
+        "upstream_timeout": "2000ms",
+        "ratelimit": 0,
+        "cache_optimistic_max_age": "43200s",
+    },
     "filters": [],
     "user_rules": ["|id.anycast.lan^$dnsrewrite=NOERROR;TXT;node01"],
     "tls": {"enabled": False},
@@ -108,9 +113,7 @@ def test_our_rules_are_replaced_not_piled_up() -> None:
 def test_a_newer_schema_is_refused() -> None:
     with pytest.raises(ResolverError) as caught:
         merge({"schema_version": 35}, WANTED, PASSWORDS)
-    assert caught.value.problem == (
-        "The node's AdGuard Home file has schema 35; the pinned version reads up to 34."
-    )
+    assert caught.value.problem == ("The node's AdGuard Home file has schema 35; the pinned version reads up to 34.")
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", ""])
@@ -137,7 +140,9 @@ _DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "dns": st.dictionaries(st.sampled_from(["a", "b", "ratelimit", "bind_hosts"]), _LEAVES),
-        "users": st.lists(st.fixed_dictionaries({"name": st.sampled_from(["admin", "eve"]), "password": st.just("#p")}), max_size=2),
+        "users": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from(["admin", "eve"]), "password": st.just("#p")}), max_size=2
+        ),
         "user_rules": st.lists(st.sampled_from(["||a^", "||b^", RULES_BEGIN, RULES_END]), max_size=5),
         "other": _LEAVES,
     },

@@ -113,7 +113,10 @@ def test_a_missing_template_variable_is_one_sentence(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"resolver": {"blocklist": ('evil" \n  include: "x',)}}, "blocklist has 'evil\" \\n  include: \"x', which is no DNS name."),
+        (
+            {"resolver": {"blocklist": ('evil" \n  include: "x',)}},
+            "blocklist has 'evil\" \\n  include: \"x', which is no DNS name.",
+        ),
         ({"resolver": {"local_zones": ("*.lan",)}}, "local_zones has '*.lan', which is no DNS name."),
         ({"service": Service(identity_name="id anycast")}, "identity_name has 'id anycast', which is no DNS name."),
         ({"bgp": Bgp(password="two words")}, "bgp_password cannot be used as a TCP-MD5 key."),

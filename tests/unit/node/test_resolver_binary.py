@@ -1,0 +1,272 @@
+"""Obtaining AdGuard Home, with another world: wrong checksum, machine and version, and sources that do not answer."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from anycastlab.node import resolver_binary
+from anycastlab.node.errors import ResolverError
+from anycastlab.node.lockfile import Lock, packaged, read_checksums
+from anycastlab.node.resolver_binary import Binary, Tools, Unreachable, obtain
+
+ARM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00" + bytes(40)
+X86 = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\x3e\x00" + bytes(40)
+VERSION = "v0.107.79"
+SITE = "https://release.example/download"
+
+
+def lock(**sha256: str) -> Lock:
+    return Lock(
+        VERSION,
+        34,
+        "example.org/AdGuardHome",
+        "1.26.6",
+        SITE,
+        {f"AdGuardHome_linux_{k}.tar.gz": v for k, v in sha256.items()},
+    )
+
+
+def archive(program: bytes, member: str = "AdGuardHome/AdGuardHome") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        info = tarfile.TarInfo(f"./{member}")
+        info.size = len(program)
+        tar.addfile(info, io.BytesIO(program))
+    return out.getvalue()
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass
+class World:
+    """A release site and a Go that the test decides about; both count how often they are asked."""
+
+    pages: dict[str, bytes] = field(default_factory=dict)
+    go: str | None = None  # version
+    built: bytes = X86
+    prints: str = f"AdGuard Home, version {VERSION}\n"
+    fetched: list[str] = field(default_factory=list)
+    ran: list[list[str]] = field(default_factory=list)
+    environments: list[dict[str, str]] = field(default_factory=list)
+
+    def fetch(self, url: str) -> bytes:
+        self.fetched.append(url)
+        if url not in self.pages:
+            raise Unreachable(f"{url} cannot be fetched (no route to host)")
+        return self.pages[url]
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        environment: dict[str, str],
+        timeout_s: float,  # noqa: ARG002
+    ) -> subprocess.CompletedProcess[str]:
+        self.ran.append(list(argv))
+        self.environments.append(environment)
+        if argv[-1] == "--version":
+            return subprocess.CompletedProcess(argv, 0, self.prints, "")
+        if self.go is None:
+            return subprocess.CompletedProcess(argv, 127, "", "there is no go")
+        if argv[1] == "env":
+            return subprocess.CompletedProcess(argv, 0, f"go{self.go}\n", "")
+        assert cwd is not None
+        assert {entry.name for entry in cwd.iterdir()} == {"go.mod", "go.sum"}
+        Path(argv[argv.index("-o") + 1]).write_bytes(self.built)
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    @property
+    def builds(self) -> int:
+        return sum(argv[:2] == ["go", "build"] for argv in self.ran)
+
+    def tools(self) -> Tools:
+        return Tools(self.fetch, self.run, "x86_64")
+
+
+def released(program: bytes, arch: str = "amd64", listed: str | None = None) -> dict[str, bytes]:
+    packed = archive(program)
+    name = f"AdGuardHome_linux_{arch}.tar.gz"
+    line = f"{listed or sha(packed)}  ./{name}\n"
+    return {f"{SITE}/{VERSION}/{name}": packed, f"{SITE}/{VERSION}/checksums.txt": line.encode()}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> dict[str, Path]:
+    return {"folder": tmp_path / "cache", "record": tmp_path / "checksums.json"}
+
+
+def test_a_release_is_verified_recorded_and_cached(place: dict[str, Path]) -> None:
+    world = World(released(X86))
+    # when it is obtained twice
+    first = obtain("auto", "amd64", world=world.tools(), lock=lock(), **place)
+    again = obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+    # then the program is the archive's, fetched once
+    assert first == again == Binary(first.path, VERSION, "x86_64", sha(X86), "release")
+    assert first.path.read_bytes() == X86
+    assert first.path.stat().st_mode & 0o777 == 0o755
+    assert len(world.fetched) == 2
+    # and its checksum is on record
+    assert list(json.loads(place["record"].read_text())) == [f"{VERSION}/AdGuardHome_linux_amd64.tar.gz"]
+    # and nothing half-made is left
+    assert not [p for p in place["folder"].iterdir() if p.name.startswith(".") and not p.name.endswith(".lock")]
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_is_built_instead(place: dict[str, Path]) -> None:
+    """Somebody on the way is no reason to go another way in silence."""
+    world = World(released(X86, listed="0" * 64), go="1.26.6")
+    with pytest.raises(ResolverError, match=r"has the checksum [0-9a-f]{16}…, expected is 0000000000000000…"):
+        obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+    assert world.builds == 0
+    assert resolver_binary.cached("x86_64", lock(), place["folder"]) is None
+
+
+def test_the_lock_file_is_law_over_the_release_list(place: dict[str, Path]) -> None:
+    world = World(released(X86))
+    with pytest.raises(ResolverError, match="expected is 1111111111111111…"):
+        obtain("release", "x86_64", world=world.tools(), lock=lock(amd64="1" * 64), **place)
+
+
+def test_an_archive_that_changed_since_it_was_recorded_is_refused(place: dict[str, Path]) -> None:
+    obtain("release", "x86_64", world=World(released(X86)).tools(), lock=lock(), **place)
+    for path in place["folder"].iterdir():
+        path.unlink()
+    with pytest.raises(ResolverError, match="has the checksum"):
+        obtain("release", "x86_64", world=World(released(X86 + b"!")).tools(), lock=lock(), **place)
+
+
+def test_another_machines_program_is_refused(place: dict[str, Path]) -> None:
+    world = World(released(ARM))
+    with pytest.raises(ResolverError, match="is for aarch64, the node is x86_64"):
+        obtain("release", "x86_64", world=world.tools(), lock=lock(), **place)
+    assert resolver_binary.cached("x86_64", lock(), place["folder"]) is None
+
+
+@pytest.mark.parametrize("prints", ["AdGuard Home, version v0.107.60\n", "AdGuard Home, version \n"])
+def test_another_version_is_refused(place: dict[str, Path], prints: str) -> None:
+    with pytest.raises(ResolverError, match=r"pinned is v0\.107\.79"):
+        obtain("release", "x86_64", world=World(released(X86), prints=prints).tools(), lock=lock(), **place)
+
+
+def test_a_program_for_another_machine_carries_its_version(place: dict[str, Path]) -> None:
+    good = World(released(ARM + VERSION.encode(), "arm64"))
+    assert obtain("release", "aarch64", world=good.tools(), lock=lock(), **place).machine == "aarch64"
+    assert not good.ran  # it could not run here
+    other = {"folder": place["folder"] / "other", "record": place["record"].with_name("other.json")}
+    with pytest.raises(ResolverError, match="of no known version"):
+        obtain("release", "aarch64", world=World(released(ARM, "arm64")).tools(), lock=lock(), **other)
+
+
+def test_where_the_site_is_out_of_reach_it_is_built(place: dict[str, Path]) -> None:
+    world = World(go="1.27.0")
+    binary = obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+    assert binary.origin == "module"
+    build = next(argv for argv in world.ran if argv[:2] == ["go", "build"])
+    assert "-trimpath" in build
+    assert f"version.version={VERSION}" in build[build.index("-ldflags") + 1]
+    environment = world.environments[world.ran.index(build)]
+    assert environment["GOFLAGS"] == "-mod=readonly"
+    assert environment["GOARCH"] == "amd64"
+
+
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (World(), "Go is not installed"),
+        (World(go="1.22.1"), "Go is 1.22.1, older than 1.26.6"),
+    ],
+)
+def test_where_nothing_works_it_is_one_sentence(place: dict[str, Path], world: World, reason: str) -> None:
+    with pytest.raises(ResolverError) as caught:
+        obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+    assert caught.value.problem == (
+        f"AdGuard Home {VERSION} for x86_64 cannot be obtained: "
+        f"{SITE}/{VERSION}/checksums.txt cannot be fetched (no route to host); {reason}."
+    )
+    assert 'resolver="unbound"' in caught.value.hint
+
+
+def test_a_named_source_is_not_replaced_by_another(place: dict[str, Path]) -> None:
+    world = World(go="1.26.6")
+    with pytest.raises(ResolverError, match="cannot be obtained"):
+        obtain("release", "x86_64", world=world.tools(), lock=lock(), **place)
+    assert world.builds == 0
+
+
+def test_a_file_is_taken_where_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    path.write_bytes(X86)
+    binary = obtain(f"file:{path}", "x86_64", world=World().tools(), lock=lock())
+    assert (binary.path, binary.origin, binary.sha256) == (path, "file", sha(X86))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "There is no file"), (b"#!/bin/sh\n" + bytes(20), "is not a Linux program"), (ARM, "is for aarch64")],
+)
+def test_a_file_that_is_not_it_is_refused(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    path = tmp_path / "mine"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ResolverError, match=reason):
+        obtain(f"file:{path}", "x86_64", world=World().tools(), lock=lock())
+
+
+def test_a_cached_program_that_was_cut_short_does_not_count(place: dict[str, Path]) -> None:
+    world = World(released(X86))
+    binary = obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+    binary.path.write_bytes(X86[:30])
+    assert resolver_binary.cached("x86_64", lock(), place["folder"]) is None
+    assert obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place).path.read_bytes() == X86
+
+
+def test_an_unknown_source_is_refused() -> None:
+    with pytest.raises(ResolverError) as caught:
+        obtain("github", "x86_64", world=World().tools())
+    assert str(caught.value) == "adguardhome_source is 'github'. Use auto, release, module, or file: and a path."
+
+
+def test_a_release_without_this_machine_says_so(place: dict[str, Path]) -> None:
+    world = World(released(X86, "arm64"))
+    with pytest.raises(ResolverError, match=r"lists no AdGuardHome_linux_amd64\.tar\.gz"):
+        obtain("auto", "x86_64", world=world.tools(), lock=lock(), **place)
+
+
+def test_an_archive_without_the_program_says_so(place: dict[str, Path]) -> None:
+    packed = archive(X86, member="AdGuardHome/README.md")
+    pages = {f"{SITE}/{VERSION}/AdGuardHome_linux_amd64.tar.gz": packed}
+    with pytest.raises(ResolverError, match="does not hold AdGuardHome/AdGuardHome"):
+        obtain("release", "x86_64", world=World(pages).tools(), lock=lock(amd64=sha(packed)), **place)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    with pytest.raises(ResolverError, match="cannot be kept in"):
+        obtain("auto", "x86_64", world=World().tools(), lock=lock(), folder=tmp_path / "cache", record=tmp_path / "r")
+
+
+def test_the_lock_file_and_the_go_module_name_the_same_version() -> None:
+    pinned = packaged()
+    module = Path(resolver_binary.__file__).with_name("module")
+    assert f"require {pinned.module} {pinned.version}\n" in (module / "go.mod").read_text()
+    assert f"{pinned.module} {pinned.version} h1:" in (module / "go.sum").read_text()
+    assert f"go {pinned.go}\n" in (module / "go.mod").read_text()
+
+
+def test_a_release_list_as_it_is_written() -> None:
+    text = f"{'a' * 64}  ./AdGuardHome_linux_amd64.tar.gz\n{'b' * 64} *AdGuardHome_linux_arm64.tar.gz\nnonsense\n"
+    assert read_checksums(text) == {
+        "AdGuardHome_linux_amd64.tar.gz": "a" * 64,
+        "AdGuardHome_linux_arm64.tar.gz": "b" * 64,
+    }

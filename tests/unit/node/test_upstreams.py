@@ -1,0 +1,44 @@
+"""Upstreams in each resolver's own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from anycastlab.node.errors import ResolverError
+from anycastlab.node.upstreams import parse
+
+
+@pytest.mark.parametrize(
+    ("written", "adguard", "unbound"),
+    [
+        ("203.0.113.53", "203.0.113.53", "203.0.113.53"),
+        ("203.0.113.53:5353", "203.0.113.53:5353", "203.0.113.53@5353"),
+        ("2001:db8::53", "2001:db8::53", "2001:db8::53"),
+        ("[2001:db8::53]:5353", "[2001:db8::53]:5353", "2001:db8::53@5353"),
+        ("tls://9.9.9.9#dns.quad9.net", "tls://dns.quad9.net", "9.9.9.9@853#dns.quad9.net"),
+        ("tls://9.9.9.9:8853#dns.quad9.net", "tls://dns.quad9.net:8853", "9.9.9.9@8853#dns.quad9.net"),
+    ],
+)
+def test_both_can_ask(written: str, adguard: str, unbound: str) -> None:
+    upstream = parse(written)
+    assert (upstream.adguard, upstream.unbound) == (adguard, unbound)
+
+
+@pytest.mark.parametrize(
+    "written", ["https://dns10.quad9.net/dns-query", "quic://dns.example", "tls://dns.quad9.net", "tls://9.9.9.9"]
+)
+def test_adguard_alone_can_ask(written: str) -> None:
+    assert parse(written).adguard == written
+    with pytest.raises(ResolverError, match="unbound cannot ask the upstream"):
+        _ = parse(written).unbound
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "dns.quad9.net", "ftp://9.9.9.9", "9.9.9.9:0", "9.9.9.9:99999", "9.9.9.9#name", "tls://", "a b", "https://"],
+)
+def test_what_nobody_can_ask_is_one_sentence(written: str) -> None:
+    with pytest.raises(ResolverError) as caught:
+        parse(written)
+    assert repr(written) in caught.value.problem
+    assert caught.value.hint

@@ -1,7 +1,7 @@
 """One real lab for all tests that need one: built once per run by the real deploy, in a project of its own.
 
-It is called `test`, so it never meets a person's lab. Each test gets it healthy and must leave it so; a test that broke it
-is followed by a deploy that heals it, which is itself the product's promise.
+It is called `test`, so it never meets a person's lab. Each test gets it healthy and must leave it so; a test that
+broke it is followed by a deploy that heals it, which is itself the product's promise.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class RunningLab:
             capture_output=True,
             text=True,
             timeout=timeout_s,
+            check=False,
         )
         if check and result.returncode != 0:
             raise AssertionError(
@@ -59,6 +60,7 @@ class RunningLab:
             capture_output=True,
             text=True,
             timeout=COMMAND_TIMEOUT_S,
+            check=False,
         )
 
     @property

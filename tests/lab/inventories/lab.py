@@ -1,0 +1,12 @@
+"""The smallest lab there is: one node of each resolver."""
+
+from anycastlab.lab import machines as lab
+
+nodes = lab.nodes(
+    "node01",
+    lab.node("node02", resolver="unbound"),
+)
+router_machine = lab.machines("router")
+upstream = lab.machines("upstream")
+clients = lab.machines("client01")
+router = lab.router_api()

@@ -1,0 +1,240 @@
+"""The main job on a real lab: it comes up, stays as it is, heals, is rebuilt while it answers, leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import ROOT, RunningLab
+
+NODES = ("node01", "node02", "node03")
+NODE_ADDRESSES = ["10.1.2.11", "10.1.2.12", "10.1.2.13"]
+
+ASK = """
+import sys, dns.message, dns.query, dns.rcode
+server, name, kind = sys.argv[1:]
+reply, tcp = dns.query.udp_with_fallback(dns.message.make_query(name, kind, want_dnssec=True), server, timeout=3)
+print(dns.rcode.to_text(reply.rcode()), tcp, *[r.to_text() for s in reply.answer for r in s])
+"""
+
+
+def ask(lab: RunningLab, server: str, name: str, kind: str = "A") -> str:
+    result = lab.exec("client01", "python3", "-c", ASK, server, name, kind)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def started_at(lab: RunningLab) -> dict[str, str]:
+    """When each service of each machine was started: the witness that nothing was restarted."""
+    units = {
+        **dict.fromkeys(NODES, "adguardhome frr anycastlab-probe"),
+        "router": "anycastlab-router frr",
+        "upstream": "knot dnsdist",
+    }
+    show = "systemctl show -p ActiveEnterTimestampMonotonic,MainPID "
+    return {machine: lab.exec(machine, "sh", "-c", show + names).stdout for machine, names in units.items()}
+
+
+def changes(output: str) -> str:
+    """pyinfra's "Grand total" line: hosts, success, error, no change."""
+    return " ".join(re.findall(r"Grand total\s+(.*)", output)[-1].split())
+
+
+# What a household gets ----------------------------------------------------------------------------------------------
+
+
+def test_status_of_a_finished_lab(lab: RunningLab) -> None:
+    status = lab.status()
+    assert [node["name"] for node in status["nodes"]] == list(NODES)
+    for node in status["nodes"]:
+        assert (node["bgp"], node["bfd"], node["announced"], node["answers"]) == ("Established", "up", True, True)
+        assert node["resolver"] == "adguardhome"
+        assert node["version"].startswith("v0.107.")
+        assert node["architecture"] == os.uname().machine
+    assert status["router"]["next_hops"] == NODE_ADDRESSES
+    assert status["router"]["redirect_active"] is False
+    assert status["service"]["address"] == "10.1.9.53"
+    assert status["service"]["answered_by"] in NODES
+
+
+@pytest.mark.parametrize("server", ["10.1.9.53", *NODE_ADDRESSES])
+def test_every_way_in_gives_the_same_real_answers(lab: RunningLab, server: str) -> None:
+    assert ask(lab, server, "www.lab.example") == "NOERROR False 198.18.0.10"
+    assert ask(lab, server, f"x{time.time_ns()}.rnd.lab.example") == "NOERROR False 198.18.1.1"
+    assert ask(lab, server, "nas.lan") == "NOERROR False 10.1.1.20"
+    assert ask(lab, server, f"x{time.time_ns()}.lan").startswith("NXDOMAIN")
+    assert ask(lab, server, "20.1.1.10.in-addr.arpa", "PTR") == "NOERROR False nas.lan."
+    assert ask(lab, server, "ads.lab.example") == "NOERROR False 0.0.0.0"
+    big = ask(lab, server, "big.lab.example", "TXT")
+    assert big.startswith("NOERROR True")
+    assert len(big) > 2000
+    assert "RRSIG" in ask(lab, server, "www.signed.example") or " 13 " in ask(lab, server, "www.signed.example")
+
+
+def test_the_routers_kernel_spreads_over_three_nodes(lab: RunningLab) -> None:
+    route = lab.exec("router", "ip", "route", "show", "10.1.9.53").stdout
+    assert sorted(re.findall(r"via (\S+)", route)) == NODE_ADDRESSES
+    seen = {ask(lab, "10.1.9.53", "id.anycast.lan", "TXT").split('"')[1] for _ in range(24)}
+    assert seen == set(NODES)
+
+
+def test_the_last_resort_answers_when_all_nodes_are_stopped(lab: RunningLab) -> None:
+    for node in NODES:
+        lab.incus("stop", "--force", node)
+    deadline = time.monotonic() + 30
+    while not lab.status()["router"]["redirect_active"] and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert ask(lab, "10.1.9.53", "nas.lan") == "NOERROR False 10.1.1.20"
+    assert ask(lab, "10.1.9.53", "www.lab.example") == "NOERROR False 198.18.0.10"
+    assert lab.status()["service"]["answered_by"] == "router"
+
+
+def test_nothing_leaves_the_lab(lab: RunningLab) -> None:
+    for bridge in ("test-wan", "test-lan", "test-dns"):
+        addresses = subprocess.run(["ip", "-j", "address", "show", bridge], capture_output=True, text=True, check=True)
+        scopes = [a["scope"] for link in json.loads(addresses.stdout) for a in link["addr_info"]]
+        assert "global" not in scopes
+    nobody = lab.exec("client01", "python3", "-c", ASK, "198.51.100.53", "www.lab.example", "A")
+    assert nobody.returncode != 0
+
+
+# Again --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_changes_and_restarts_nothing(lab: RunningLab) -> None:
+    before = started_at(lab)
+    result = lab.up()
+    hosts, success, error, _ = changes(result.stdout + result.stderr).split()
+    assert (success, error) == ("-", "-"), hosts
+    assert started_at(lab) == before
+
+
+def test_plan_of_a_finished_lab_is_empty(lab: RunningLab) -> None:
+    result = lab.command("plan")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Nothing to do." in result.stdout
+
+
+def test_drift_is_shown_and_healed_and_a_plan_changes_nothing(lab: RunningLab) -> None:
+    lab.exec("node02", "sh", "-c", "echo '! touched' >> /etc/frr/frr.conf")
+    lab.exec("node03", "systemctl", "disable", "--now", "anycastlab-probe")
+    lab.exec("upstream", "sh", "-c", "rm /etc/dnsdist/dnsdist.conf")
+    plan = lab.command("plan")
+    output = plan.stdout + plan.stderr
+    assert plan.returncode == 2, output
+    assert "-! touched" in output.replace(" ", " ")
+    assert "! touched" in lab.exec("node02", "cat", "/etc/frr/frr.conf").stdout
+    assert lab.exec("upstream", "test", "-e", "/etc/dnsdist/dnsdist.conf").returncode != 0
+    lab.up()
+    assert lab.command("plan").returncode == 0
+    assert lab.healthy()
+
+
+@pytest.mark.parametrize("gone", [("node02",), NODES, ("router",)], ids=["a node", "all nodes", "the router"])
+def test_deleted_machines_come_back(lab: RunningLab, gone: tuple[str, ...]) -> None:
+    for name in gone:
+        lab.incus("delete", "--force", name)
+    lab.up()
+    assert lab.healthy()
+    assert lab.command("plan").returncode == 0
+
+
+def test_a_run_killed_half_way_is_healed_by_the_next(lab: RunningLab) -> None:
+    lab.incus("delete", "--force", "node01")
+    lab.incus("delete", "--force", "node03")
+    anycastlab = str(Path(sys.executable).with_name("anycastlab"))
+    for seconds in (1.5, 3.0, 5.0):
+        process = subprocess.Popen(
+            [anycastlab, "up"],
+            cwd=ROOT,
+            env=lab.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    lab.up()
+    assert lab.healthy()
+    assert lab.command("plan").returncode == 0
+
+
+def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab) -> None:
+    before = {node: json.loads(lab.incus("list", node, "--format", "json"))[0]["created_at"] for node in NODES}
+    phone = subprocess.Popen(
+        [
+            *(str(Path(sys.executable).with_name("anycastlab")), "shell", "client01", "--"),
+            *("python3", "/usr/local/lib/anycastlab/phone.pyz"),
+            *("--server", "10.1.9.53", "--rate", "20", "--duration", "120", "--json-summary", "/tmp/rebuild.json"),
+        ],
+        cwd=ROOT,
+        env=lab.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        lab.up("--data", "rebuild=all")
+        lab.exec("client01", "pkill", "-INT", "-f", "phone.pyz")
+        phone.wait(timeout=30)
+    finally:
+        phone.kill()
+        phone.wait()
+    after = {node: json.loads(lab.incus("list", node, "--format", "json"))[0]["created_at"] for node in NODES}
+    assert all(before[node] != after[node] for node in NODES)
+    summary = json.loads(lab.exec("client01", "cat", "/tmp/rebuild.json").stdout)
+    assert summary["sent"] > 100
+    assert (summary["lost"], summary["servfail"]) == (0, 0), summary
+    assert lab.healthy()
+
+
+# From nothing, and back ---------------------------------------------------------------------------------------------
+
+
+def test_dry_run_on_an_empty_lab_shows_everything_and_makes_nothing() -> None:
+    empty = RunningLab("empty")
+    before = _incus_inventory()
+    result = empty.pyinfra("inventory/lab.py", "deploy.py", "--dry", "--diff")
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    for part in ("+ project anycastlab-empty", "instance node01", "instance router", "frr.conf", "AdGuardHome.yaml"):
+        assert part in output, part
+    for part in ("anycastlab:connection:node03", "anycastlab:redirect:udp", "anycastlab:netwatch"):
+        assert part in output, part
+    assert empty.command("plan").returncode == 2
+    assert _incus_inventory() == before
+
+
+def test_teardown_leaves_no_trace_and_touches_nothing_foreign() -> None:
+    small = RunningLab("gone", inventory="tests/lab/inventories/lab.py")
+    foreign = ["incus", "project", "create", "somebody-elses"]
+    subprocess.run(foreign, check=True, capture_output=True)
+    try:
+        before = _incus_inventory()
+        small.command("up", "-i", small.inventory, check=True)
+        assert _incus_inventory() != before
+        small.command("down", "-i", small.inventory, check=True)
+        assert _incus_inventory() == before
+        again = small.command("down", "-i", small.inventory, check=True)
+        assert changes(again.stdout + again.stderr).split()[1:3] == ["-", "-"]
+    finally:
+        subprocess.run(["incus", "project", "delete", "somebody-elses"], check=True, capture_output=True)
+
+
+def _incus_inventory() -> str:
+    """Everything Incus has, images aside: those are the cache that makes the next lab quick."""
+    parts = (("project", "list"), ("network", "list"), ("storage", "list"), ("list", "--all-projects"))
+    listings = [
+        subprocess.run(["incus", *part, "--format", "csv"], capture_output=True, text=True, check=True)
+        for part in parts
+    ]
+    return "\n".join(re.sub(r"\d{4}/\d\d/\d\d.*|,\d+(?=,|$)", "", listing.stdout) for listing in listings)

@@ -24,7 +24,7 @@ from anycastlab.site.model import Router, Site
 def router_session(router: Router) -> Iterator[Connection]:
     """A logged-in session with the site's router, closed at the end."""
     host = router.api_host
-    user, password = credentials(host, router.user, state_dir())
+    user, password = credentials(router.credentials or host, router.user, state_dir())
     target = Target(host, router.api_port, user, password, router.tls, router.tls_fingerprint)
     connection = Connection(target)
     try:

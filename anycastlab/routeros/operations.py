@@ -8,7 +8,6 @@ then. In a dry run nothing is ever written.
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,9 +187,6 @@ def _interruptible() -> Iterator[None]:
     pyinfra's own handler would leave the process from wherever it is. Where signals cannot be had (another thread),
     the process's end closes the session, which undoes it, too.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     greenlet = gevent.getcurrent()
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -199,7 +195,11 @@ def _interruptible() -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        previous = signal.signal(signal.SIGINT, interrupt)
+    except ValueError:  # not the main thread; threading cannot tell under gevent, where greenlets pass for threads
+        yield
+        return
     try:
         yield
     finally:

@@ -247,12 +247,12 @@ def _all_become(
         return None
     events = sorted(log, key=lambda e: e.time_ns)
     for event in events:
-        if event.time_ns <= from_ns:
+        if event.time_ns < from_ns:
             state[event.node] = event.announced
     if announced and all(state.get(node) for node in targets):
         return 0.0
     for event in events:
-        if event.time_ns <= from_ns or (until_ns is not None and event.time_ns > until_ns):
+        if event.time_ns < from_ns or (until_ns is not None and event.time_ns > until_ns):
             continue
         state[event.node] = event.announced
         if event.node in targets and all(state.get(node) is announced for node in targets):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from anycastlab.report.reference import published
 from anycastlab.report.run import Run, Verdict
-from anycastlab.report.statistics import RunSummary, Spread, spread, summarize, worst_verdict
+from anycastlab.report.statistics import RunSummary, spread, summarize, worst_verdict
 
 HEADINGS = (
     "scenario", "verdict", "runs", "sent", "lost", "stalled", "SERVFAIL", "felt outage", "worst gap", "withdrawn",
@@ -22,7 +22,18 @@ HEADINGS = (
 )  # fmt: skip
 _COLORS = {Verdict.OK: "green", Verdict.VOID: "yellow", Verdict.FAILED: "red"}
 _LEFT = {"scenario", "verdict", "share", "published"}
-NOTHING = "–"
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: the median or word, and what stands smaller beside it, such as the range over repeats."""
+
+    main: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.main} ({self.note})" if self.note else self.main
 
 
 @dataclass(frozen=True)
@@ -53,25 +64,25 @@ def group(runs: Sequence[Run]) -> list[Group]:
     return groups
 
 
-def cells(one: Group) -> dict[str, str]:
-    """The texts of a scenario's row, by heading. A scenario whose runs are all void shows no numbers."""
+def cells(one: Group) -> dict[str, Cell]:
+    """A scenario's row, by heading. A scenario whose runs are all void shows no numbers."""
     valid = one.valid
     row = {
-        "scenario": one.scenario,
-        "verdict": one.verdict.value.upper(),
-        "runs": str(len(one.runs)) if len(valid) == len(one.runs) else f"{len(valid)} of {len(one.runs)}",
-        "sent": _number(spread(s.sent for s in valid)),
-        "lost": _number(spread(s.lost for s in valid)),
-        "stalled": _number(spread(s.stalled for s in valid)),
-        "SERVFAIL": _number(spread(s.servfail for s in valid)),
-        "felt outage": _seconds(spread(s.felt_outage_s for s in valid)),
+        "scenario": Cell(one.scenario),
+        "verdict": Cell(one.verdict.value.upper()),
+        "runs": Cell(str(len(one.runs)) if len(valid) == len(one.runs) else f"{len(valid)} of {len(one.runs)}"),
+        "sent": _number(s.sent for s in valid),
+        "lost": _number(s.lost for s in valid),
+        "stalled": _number(s.stalled for s in valid),
+        "SERVFAIL": _number(s.servfail for s in valid),
+        "felt outage": _seconds(s.felt_outage_s for s in valid),
         "worst gap": _gap(valid),
-        "withdrawn": _seconds(spread(s.withdrawn_after_s for s in valid)),
-        "returned": _seconds(spread(s.returned_after_s for s in valid)),
+        "withdrawn": _seconds(s.withdrawn_after_s for s in valid),
+        "returned": _seconds(s.returned_after_s for s in valid),
         "share": _shares(valid),
         # Of all runs: a late phone is why some of them are void.
-        "phone late (p99)": _milliseconds(spread(s.phone.late_p99_ms for s in one.summaries)),
-        "published": published(one.scenario),
+        "phone late (p99)": _spread((s.phone.late_p99_ms for s in one.summaries), ".1f", "ms"),
+        "published": Cell(published(one.scenario)),
     }
     return {heading: row[heading] for heading in HEADINGS}
 
@@ -83,8 +94,8 @@ def terminal(groups: Sequence[Group]) -> Table:
         table.add_column(heading, justify="left" if heading in _LEFT else "right", overflow="fold")
     for one in groups:
         row = cells(one)
-        styled: list[Text | str] = [Text(text) for text in row.values()]
-        styled[1] = Text(row["verdict"], style=f"bold {_COLORS[one.verdict]}")
+        styled = [Text(str(cell)) for cell in row.values()]
+        styled[1] = Text(row["verdict"].main, style=f"bold {_COLORS[one.verdict]}")
         table.add_row(*styled)
     return table
 
@@ -102,7 +113,7 @@ def reasons(groups: Sequence[Group]) -> list[str]:
 def markdown(groups: Sequence[Group]) -> str:
     """A GitHub table, numbers right-aligned, followed by the reasons of void and failed runs."""
     lines = [_markdown_row(HEADINGS), _markdown_row([":---" if h in _LEFT else "---:" for h in HEADINGS])]
-    lines += [_markdown_row([_escape(text) for text in cells(one).values()]) for one in groups]
+    lines += [_markdown_row([_escape(str(cell)) for cell in cells(one).values()]) for one in groups]
     notes = [f"- {_escape(reason)}" for reason in reasons(groups)]
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
@@ -137,35 +148,35 @@ def as_json(groups: Sequence[Group]) -> list[dict[str, Any]]:
     ]
 
 
-def _number(value: Spread | None) -> str:
-    return NOTHING if value is None else _ranged(value, lambda x: f"{x:g}")
+def _number(values: Iterable[float | None]) -> Cell:
+    return _spread(values, "g")
 
 
-def _seconds(value: Spread | None) -> str:
-    return NOTHING if value is None else _ranged(value, lambda x: f"{x:.2f}", " s")
+def _seconds(values: Iterable[float | None]) -> Cell:
+    return _spread(values, ".2f", "s")
 
 
-def _milliseconds(value: Spread | None) -> str:
-    return NOTHING if value is None else _ranged(value, lambda x: f"{x:.1f}", " ms")
-
-
-def _ranged(value: Spread, text: Any, unit: str = "") -> str:
+def _spread(values: Iterable[float | None], form: str, unit: str = "") -> Cell:
     """Median, and the range where the repeats differ."""
-    median, low, high = text(value.median), text(value.low), text(value.high)
-    return f"{median}{unit}" if low == high else f"{median}{unit} ({low} to {high})"
+    found = spread(values)
+    if found is None:
+        return Cell(NOTHING)
+    median, low, high = (format(value, form) for value in (found.median, found.low, found.high))
+    return Cell(f"{median} {unit}".rstrip(), "" if low == high else f"{low} to {high}")
 
 
-def _gap(valid: Sequence[RunSummary]) -> str:
-    queries = spread(s.worst_gap.queries for s in valid)
-    if queries is None or queries.high == 0:
-        return NOTHING if queries is None else "0"
-    return f"{_number(queries)} in {_seconds(spread(s.worst_gap.seconds for s in valid))}"
+def _gap(valid: Sequence[RunSummary]) -> Cell:
+    queries, seconds = _number(s.worst_gap.queries for s in valid), _seconds(s.worst_gap.seconds for s in valid)
+    if queries.main in (NOTHING, "0") and not queries.note:
+        return queries
+    note = f"{queries.note} in {seconds.note or seconds.main}" if queries.note else seconds.note
+    return Cell(f"{queries.main} in {seconds.main}", note)
 
 
-def _shares(valid: Sequence[RunSummary]) -> str:
+def _shares(valid: Sequence[RunSummary]) -> Cell:
     nodes = sorted({node for s in valid for node in s.share})
     medians = ((node, spread(s.share.get(node, 0.0) for s in valid)) for node in nodes)
-    return ", ".join(f"{node} {value.median:.0%}" for node, value in medians if value) or NOTHING
+    return Cell(", ".join(f"{node} {value.median:.0%}" for node, value in medians if value) or NOTHING)
 
 
 def _markdown_row(texts: Sequence[str]) -> str:

@@ -1,0 +1,48 @@
+"""`anycastlab report RUN…`: read runs, show the table, and write page and tables where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from anycastlab.report import html, run, tables
+from anycastlab.report.run import ReportError
+
+FORMATS = ("table", "markdown", "csv")
+# What `--out` writes, beside the timelines.
+PAGE, MARKDOWN, CSV = "report.html", "report.md", "report.csv"
+
+
+def report(paths: Sequence[Path], console: Console, out: Path | None = None, form: str = "table") -> list[Path]:
+    """Show the runs below `paths` in `form`; with `out`, write page, Markdown and CSV there. Returns what was written.
+
+    Raises ReportError. Exit code 0 is right whatever the runs say: a report of a failed run is a good report.
+    """
+    groups = tables.group([run.read(folder) for folder in run.find(paths)])
+    if form == "markdown":
+        console.print(tables.markdown(groups), end="", markup=False, highlight=False, soft_wrap=True)
+    elif form == "csv":
+        console.print(tables.csv_text(groups), end="", markup=False, highlight=False, soft_wrap=True)
+    else:
+        console.print(tables.terminal(groups))
+        for reason in tables.reasons(groups):
+            console.print(reason, markup=False, highlight=False)
+    return [] if out is None else write(groups, out)
+
+
+def write(groups: Sequence[tables.Group], out: Path) -> list[Path]:
+    """The page and the tables in the folder `out`, or the page alone when `out` ends in .html."""
+    texts = {out: html.page(groups)} if out.suffix == ".html" else {
+        out / PAGE: html.page(groups),
+        out / MARKDOWN: tables.markdown(groups),
+        out / CSV: tables.csv_text(groups),
+    }  # fmt: skip
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReportError(f"Cannot write {error.filename or out}: {error.strerror}.") from None
+    return list(texts)

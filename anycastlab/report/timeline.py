@@ -1,0 +1,237 @@
+"""One run as a picture: every query a mark, by latency and outcome, in the lane of the node that served it.
+
+Time runs to the right, in seconds from the fault (or from the first query). In a lane, height is latency on a
+logarithmic scale from `FAST_MS` to the phone's timeout; what was never answered sits on the lane's upper edge. The bar
+below a lane shows when the router had a route through that node. Queries whose node nobody knows have their own lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from anycastlab.phone.limits import TIMEOUT_S
+from anycastlab.phone.records import LOSSES, OTHER_NODE, Outcome, Record
+from anycastlab.report import palette
+from anycastlab.report.run import Run
+from anycastlab.report.statistics import announced_spans
+
+NS = 1_000_000_000
+WIDTH = 1000
+LEFT, RIGHT, TOP, BOTTOM = 124, 12, 26, 34
+LANE, FLAT, BAR, GAP = 74, 15, 6, 14  # pixels: plot of a lane, of a flat one, its announcement bar, space to the next
+FAST_MS = 0.1  # everything faster lies on the lane's lower edge
+GRID_MS = (1, 10, 100, 1000)
+UNKNOWN_LANE = "no answer"
+# From so many troubled queries on, marks carry no tooltip each: nobody reads them, and the page stays light.
+MOST_TOOLTIPS = 2000
+_TICKS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)
+_MOST_TICKS = 14
+
+STYLE = """
+.timeline text { font: 13px system-ui, sans-serif; fill: var(--text); }
+.timeline .name { font-weight: 600; }
+.timeline .quiet { fill: var(--quiet); font-size: 11px; }
+.timeline .lane { fill: var(--panel); }
+.timeline .grid { stroke: var(--line); stroke-width: 1; }
+.timeline .fault { fill: var(--fault); fill-opacity: .13; }
+.timeline .edge { stroke: var(--fault); stroke-width: 1.5; stroke-dasharray: 4 3; }
+.timeline .fault-label { fill: var(--fault); font-weight: 600; }
+.timeline .announced { fill: var(--announced); }
+.timeline .withdrawn { fill: none; stroke: var(--line); }
+.timeline .answered { stroke: var(--answered); stroke-width: 3.4; stroke-linecap: round; stroke-opacity: .75; }
+.timeline .stalled { fill: var(--stalled); }
+.timeline .lost { stroke: var(--lost); stroke-width: 2; fill: none; }
+.timeline .servfail { fill: var(--servfail); }
+.timeline .wrong { fill: none; stroke: var(--wrong); stroke-width: 2; }
+"""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Where one node's queries are drawn. A flat lane holds only losses: it needs no latency."""
+
+    name: str
+    top: int
+    flat: bool
+    queries: tuple[Record, ...]
+
+    @property
+    def height(self) -> int:
+        return FLAT if self.flat else LANE
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From nanoseconds and milliseconds to pixels."""
+
+    start_ns: int
+    end_ns: int
+    zero_ns: int
+    slow_ms: float
+
+    def x(self, time_ns: float) -> float:
+        span = max(self.end_ns - self.start_ns, 1)
+        return LEFT + (WIDTH - LEFT - RIGHT) * (time_ns - self.start_ns) / span
+
+    def y(self, latency_ms: float | None, top: float) -> float:
+        """Within a lane that starts at `top`; None is the upper edge."""
+        if latency_ms is None:
+            return top + 7
+        share = math.log(max(latency_ms, FAST_MS) / FAST_MS) / math.log(self.slow_ms / FAST_MS)
+        return top + LANE - 5 - (LANE - 17) * min(share, 1.0)
+
+
+def svg(run: Run, standalone: bool = False) -> str:
+    """The picture. Standalone it carries its own colors; inside a page it takes the page's."""
+    lanes = layout(run)
+    bottom = lanes[-1].top + lanes[-1].height + BAR + GAP
+    height = bottom + BOTTOM
+    fault = run.fault
+    scale = Scale(
+        start_ns=run.start_ns,
+        end_ns=max(run.end_ns, run.start_ns + 1),
+        zero_ns=fault.began_ns if fault else run.start_ns,
+        slow_ms=float(run.phone.get("schedule", {}).get("timeout_s", TIMEOUT_S)) * 1000,
+    )
+    parts = [
+        f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(description(run))}</title>",
+    ]
+    if standalone:
+        parts.append(f"<style>{palette.css()}svg {{ background: var(--page) }}{STYLE}</style>")
+    for lane in lanes:
+        parts.extend(_lane(run, lane, scale))
+    parts.extend(_fault(run, scale, bottom))
+    troubled = sum(r.outcome is not Outcome.ANSWERED for r in run.queries)
+    for lane in lanes:
+        parts.extend(_marks(lane, scale, tooltips=troubled <= MOST_TOOLTIPS))
+    parts.extend(_axis(scale, bottom))
+    return "\n".join([*parts, "</svg>"])
+
+
+def description(run: Run) -> str:
+    """For those who do not see the picture."""
+    lost = sum(r.outcome in LOSSES for r in run.queries)
+    what = f" The fault: {run.fault.what}." if run.fault else ""
+    return f"Timeline of {run.title}, run {run.number}: {len(run.queries)} queries, {lost} lost.{what}"
+
+
+def layout(run: Run) -> list[Lane]:
+    """Lanes from top to bottom: nodes that served or were announced, whoever else answered, nobody known."""
+    seen = {_lane_name(r) for r in run.queries}
+    nodes = sorted((seen | {e.node for e in run.announcements}) - {UNKNOWN_LANE, OTHER_NODE})
+    lanes: list[Lane] = []
+    top = TOP
+    for name in [*nodes, *(lane for lane in (OTHER_NODE, UNKNOWN_LANE) if lane in seen)] or [UNKNOWN_LANE]:
+        mine = tuple(r for r in run.queries if _lane_name(r) == name)
+        flat = name == UNKNOWN_LANE and all(r.outcome in LOSSES or r.latency_ms is None for r in mine)
+        lanes.append(Lane(name, top, flat, mine))
+        top += lanes[-1].height + BAR + GAP
+    return lanes
+
+
+def _lane_name(record: Record) -> str:
+    return record.node or UNKNOWN_LANE
+
+
+def _lane(run: Run, lane: Lane, scale: Scale) -> Iterable[str]:
+    left, width, top = LEFT, WIDTH - LEFT - RIGHT, lane.top
+    yield f'<rect class="lane" x="{left}" y="{top}" width="{width}" height="{lane.height}"/>'
+    for latency_ms in GRID_MS:
+        if latency_ms <= scale.slow_ms and not lane.flat:
+            y = scale.y(latency_ms, top)
+            yield f'<path class="grid" d="M{left} {y:.1f}h{width}"/>'
+            label = f"{latency_ms} ms" if latency_ms < 1000 else "1 s"
+            yield f'<text class="quiet" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
+    yield f'<text class="name" x="4" y="{top + 12}">{escape(lane.name)}</text>'
+    if not any(e.node == lane.name for e in run.announcements):
+        return
+    y = top + lane.height + 2
+    yield f'<rect class="withdrawn" x="{left}" y="{y + 0.5}" width="{width}" height="{BAR - 1}"/>'
+    for began, ended in announced_spans(run.announcements, lane.name, scale.start_ns, scale.end_ns):
+        x = scale.x(began)
+        title = f"{escape(lane.name)} announced from {_relative(began, scale)} to {_relative(ended, scale)}"
+        yield (
+            f'<rect class="announced" x="{x:.1f}" y="{y}" width="{max(scale.x(ended) - x, 0.5):.1f}" height="{BAR}">'
+            f"<title>{title}</title></rect>"
+        )
+
+
+def _fault(run: Run, scale: Scale, bottom: float) -> Iterable[str]:
+    if run.fault is None:
+        return
+    began = max(scale.x(run.fault.began_ns), LEFT)
+    end_ns = run.fault.reverted_ns if run.fault.reverted_ns is not None else scale.end_ns
+    ended = min(scale.x(end_ns), WIDTH - RIGHT)
+    top = TOP - 8
+    yield f'<rect class="fault" x="{began:.1f}" y="{top}" width="{max(ended - began, 1):.1f}" height="{bottom - top}"/>'
+    for x in (began, ended):
+        yield f'<path class="edge" d="M{x:.1f} {top}V{bottom}"/>'
+    # Beside the middle of the window, the label would leave the picture when the window is at its edge.
+    x = min(max((began + ended) / 2, LEFT + 150), WIDTH - RIGHT - 150)
+    yield f'<text class="fault-label" x="{x:.1f}" y="13" text-anchor="middle">{escape(run.fault.what)}</text>'
+
+
+def _marks(lane: Lane, scale: Scale, tooltips: bool) -> Iterable[str]:
+    # One path for all ordinary answers, and each pixel once: ten thousand elements would make the page crawl.
+    spots = {
+        (round(scale.x(r.intended_ns), 1), round(scale.y(r.latency_ms, lane.top), 1))
+        for r in lane.queries
+        if r.outcome is Outcome.ANSWERED
+    }
+    if spots:
+        yield f'<path class="answered" d="{"".join(f"M{x:g} {y:g}h0" for x, y in sorted(spots))}"/>'
+    for record in lane.queries:
+        if record.outcome in (Outcome.ANSWERED, Outcome.OPEN, Outcome.SKIPPED):
+            continue
+        never = record.outcome in LOSSES
+        x, y = scale.x(record.intended_ns), scale.y(None if never else record.latency_ms, lane.top)
+        kind = "lost" if never else record.outcome.value
+        title = f"<title>{escape(_tooltip(record, scale))}</title>" if tooltips else ""
+        yield f'<path class="{kind}" d="{_shape(kind, x, y)}">{title}</path>'
+
+
+def _shape(kind: str, x: float, y: float) -> str:
+    """Path of a mark: stalled a triangle, lost a cross, SERVFAIL a square, wrong an open diamond."""
+    if kind == "stalled":
+        return f"M{x:.1f} {y - 4.5:.1f}l4.5 8h-9z"
+    if kind == "servfail":
+        return f"M{x - 3.5:.1f} {y - 3.5:.1f}h7v7h-7z"
+    if kind == "wrong":
+        return f"M{x:.1f} {y - 4.5:.1f}l4.5 4.5l-4.5 4.5l-4.5-4.5z"
+    return f"M{x - 3.5:.1f} {y - 3.5:.1f}l7 7m0-7l-7 7"
+
+
+def legend_mark(kind: str) -> str:
+    """A small picture of one mark for the legend."""
+    if kind == "announced":
+        inner = '<rect class="announced" x="1" y="5" width="16" height="6"/>'
+    elif kind == "answered":
+        inner = '<path class="answered" d="M4 10h0M9 6h0M14 9h0"/>'
+    else:
+        inner = f'<path class="{kind}" d="{_shape(kind, 9, 8)}"/>'
+    return f'<svg class="timeline mark" viewBox="0 0 18 16" width="18" height="16" aria-hidden="true">{inner}</svg>'
+
+
+def _axis(scale: Scale, bottom: float) -> Iterable[str]:
+    span_s = (scale.end_ns - scale.start_ns) / NS
+    step = next((tick for tick in _TICKS_S if span_s / tick <= _MOST_TICKS), _TICKS_S[-1])
+    first = math.ceil((scale.start_ns - scale.zero_ns) / NS / step)
+    last = math.floor((scale.end_ns - scale.zero_ns) / NS / step)
+    for tick in range(first, last + 1):
+        x = scale.x(scale.zero_ns + tick * step * NS)
+        yield f'<path class="grid" d="M{x:.1f} {bottom}v5"/>'
+        yield f'<text class="quiet" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{tick * step} s</text>'
+
+
+def _tooltip(record: Record, scale: Scale) -> str:
+    latency = "" if record.latency_ms is None else f", {record.latency_ms:.0f} ms"
+    reason = record.note or (record.rcode if record.outcome is not Outcome.STALLED else "")
+    return f"{_relative(record.intended_ns, scale)}: {record.name} {record.outcome.value}{latency} {reason}".rstrip()
+
+
+def _relative(time_ns: int, scale: Scale) -> str:
+    return f"{(time_ns - scale.zero_ns) / NS:.2f} s"

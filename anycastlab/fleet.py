@@ -21,6 +21,7 @@ from pyinfra.context import ctx_state
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.site.load import from_inventory
+from anycastlab.status.asking import LAB_CLIENT
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -104,6 +105,11 @@ class Fleet:
         elif not ok:
             code = 1
         return Answer(code, "\n".join(lines), output.stderr)
+
+    def run_on_client(self, argv: Sequence[str]) -> tuple[bool, str]:
+        """Run `argv` on the lab's client: whether it succeeded, and what it printed or why it failed."""
+        answer = self.run(LAB_CLIENT, argv, timeout_s=2 * READ_TIMEOUT_S)
+        return answer.ok, answer.stdout if answer.ok else answer.stderr
 
     def run_all(self, commands: Mapping[str, Sequence[str]], timeout_s: float = READ_TIMEOUT_S) -> dict[str, Answer]:
         """Run one command on each of several machines at once."""

@@ -1,7 +1,8 @@
 """Asks several DNS servers one question each, at the same time. Runs anywhere: only Python and dnspython.
 
 Its own source is sent to the lab's client (`python3 - QUESTIONS`); in a real home it runs on the control machine.
-QUESTIONS and the printed answers are JSON: `[[server, name, type], …]` → `[[text, …] | null, …]`, null: no answer.
+QUESTIONS and the printed answers are JSON: `[[server, name, type], …]` → `[[text, …] | null, …]`, null: no answer. A
+fourth word `tcp` asks over TCP instead of UDP.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ TIMEOUT_S = 1.0
 TRIES = 2
 
 
-def ask(server: str, name: str, rdtype: str) -> list[str] | None:
+def ask(server: str, name: str, rdtype: str, protocol: str = "udp") -> list[str] | None:
     """The records of the answer as text; None when no good answer came. The flow is new for each try."""
     for _ in range(TRIES):
         query = dns.message.make_query(name, rdtype)
         try:
-            reply, _ = dns.query.udp_with_fallback(query, server, timeout=TIMEOUT_S)
+            if protocol == "tcp":
+                reply = dns.query.tcp(query, server, timeout=TIMEOUT_S)
+            else:
+                reply, _ = dns.query.udp_with_fallback(query, server, timeout=TIMEOUT_S)
         except (dns.exception.DNSException, OSError):
             continue
         if reply.rcode() not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):

@@ -10,7 +10,6 @@ import json
 import shlex
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 from pyinfra import context, host, logger
@@ -18,6 +17,7 @@ from pyinfra.api import FactBase, FunctionCommand, StringCommand, operation
 
 from anycastlab.site import Site
 from anycastlab.status import ask
+from anycastlab.status.asking import command
 
 # Seconds until the first answer must have come: BGP's start-up delay in FRR (5 s), the probe's and the router's turn.
 FIRST_ANSWER_LIMIT_S = 30.0
@@ -32,9 +32,7 @@ class ServiceAnswer(FactBase[list[str] | None]):
         return None
 
     def command(self, address: str, question: str) -> StringCommand:
-        source = Path(ask.__file__).read_text(encoding="utf-8")
-        questions = json.dumps([[address, question, "TXT"]])
-        return StringCommand(f"python3 -c {shlex.quote(source)} {shlex.quote(questions)}")
+        return StringCommand(shlex.join(command([[address, question, "TXT"]])))
 
     def process(self, output: list[str]) -> list[str] | None:
         return list(json.loads(output[-1])[0] or []) or None if output else None

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from anycastlab.fleet import Answer, Fleet
 from anycastlab.site import Node, Site
-from anycastlab.status import ask
+from anycastlab.status.asking import ask_from
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
-
-LAB_CLIENT = "client01"
 
 # One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part
 # that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest.
@@ -40,7 +37,7 @@ def gather(fleet: Fleet, read_router: RouterReader) -> Status:
     nodes_to_ask = [[str(node.address), site.service.identity_name, "TXT"] for node in site.nodes]
     questions = [*nodes_to_ask, [str(site.service.address), site.service.identity_name, "TXT"]]
     router = read_router(site)
-    answers, problem = _ask(fleet, questions)
+    answers, problem = ask_from(site, fleet.run_on_client, questions)
     outputs = fleet.run_all(
         {node.name: ["sh", "-c", _NODE_SCRIPT, "status", node.resolver, str(node.gateway)] for node in site.nodes}
     )
@@ -94,16 +91,3 @@ def _json(text: str, empty: Any) -> Any:
     except json.JSONDecodeError:
         return empty
     return value if isinstance(value, type(empty)) else empty
-
-
-def _ask(fleet: Fleet, questions: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
-    """The answers, and why there are none when the asking itself failed."""
-    if fleet.site.lab is None:
-        return ask.ask_all(questions), None
-    source = Path(ask.__file__).read_text(encoding="utf-8")
-    output = fleet.run(LAB_CLIENT, ["python3", "-c", source, json.dumps(questions)], timeout_s=10)
-    if not output.ok:
-        reason = (output.stderr.strip().splitlines() or ["no response"])[-1]
-        return [None] * len(questions), f"the lab's client cannot ask: {reason}"
-    answers: list[list[str] | None] = json.loads(output.stdout)
-    return answers, None

@@ -1,0 +1,72 @@
+"""`anycastlab router`: the router alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from anycastlab.cli import OK, PENDING
+from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
+
+
+@click.group()
+def router() -> None:
+    """The router alone: plan, verify, restore a backup."""
+
+
+@router.command()
+@inventory_option
+@data_option
+@json_option
+def plan(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
+    """Show what a deploy would change on the router, row by row. Exit 0: nothing, 2: something."""
+    from anycastlab.fleet import Fleet
+    from anycastlab.routeros.control import plan_router
+    from anycastlab.routeros.render import render_json, render_text
+
+    site = Fleet(inventory, parse_data(data)).site
+    planned = plan_router(site)
+    if as_json:
+        click.echo(json.dumps(render_json(planned.plan, site.router.api_host), indent=2))
+    else:
+        click.echo(render_text(planned.plan, site.router.api_host))
+    return PENDING if planned.changes else OK
+
+
+@router.command()
+@inventory_option
+@data_option
+@json_option
+def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
+    """Check sessions, BFD, routes and answers, and name the cause of what is wrong. Exit 0: all well, 2: not."""
+    from anycastlab.fleet import Fleet
+    from anycastlab.routeros.control import verify_router
+    from anycastlab.status.asking import service_asker
+
+    fleet = Fleet(inventory, parse_data(data))
+    found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client))
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
+    return OK if found.ok else PENDING
+
+
+@router.command()
+@inventory_option
+@data_option
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry", is_flag=True, help="Only show what would change.")
+def restore(inventory: str, data: tuple[str, ...], file: Path, dry: bool) -> int:
+    """Put a backup that a deploy made back, as carefully as any change."""
+    from anycastlab.fleet import Fleet
+    from anycastlab.routeros.control import plan_restore_router, restore_router
+    from anycastlab.routeros.render import render_text
+
+    site = Fleet(inventory, parse_data(data)).site
+    planned = plan_restore_router(site, file)
+    click.echo(render_text(planned.plan, site.router.api_host))
+    if dry:
+        return PENDING if planned.changes else OK
+    if planned.changes:
+        restore_router(site, file, click.echo)
+    return OK

@@ -1,0 +1,45 @@
+"""Asking through the service address from where the household is: the lab's client, or this machine in a real home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from anycastlab.site import Site
+from anycastlab.status import ask
+
+LAB_CLIENT = "client01"
+
+RunOnClient = Callable[[Sequence[str]], tuple[bool, str]]
+"""Runs a command on the lab's client; whether it succeeded, and what it printed or why it failed."""
+
+
+def command(questions: list[list[str]]) -> list[str]:
+    """The command that asks `questions` (see `ask`) on a machine that has nothing of ours but Python and dnspython."""
+    return ["python3", "-c", Path(ask.__file__).read_text(encoding="utf-8"), json.dumps(questions)]
+
+
+def ask_from(site: Site, run: RunOnClient, questions: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
+    """The answers, and why there are none when the asking itself failed."""
+    if site.lab is None:
+        return ask.ask_all(questions), None
+    ok, output = run(command(questions))
+    if not ok:
+        reason = (output.strip().splitlines() or ["no response"])[-1]
+        return [None] * len(questions), f"the lab's client cannot ask: {reason}"
+    answers: list[list[str] | None] = json.loads(output)
+    return answers, None
+
+
+def service_asker(site: Site, run: RunOnClient) -> Callable[[str], str | None]:
+    """Asks for the identity through the service address by `udp` or `tcp`; None when answered, else what happened."""
+
+    def asker(protocol: str) -> str | None:
+        address = str(site.service.address)
+        answers, problem = ask_from(site, run, [[address, site.service.identity_name, "TXT", protocol]])
+        if problem:
+            return problem
+        return None if answers[0] is not None else f"{address} gave no answer over {protocol.upper()}"
+
+    return asker

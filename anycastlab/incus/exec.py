@@ -74,7 +74,7 @@ def execute(
     """
     argv = list(command)
     if timeout_s:
-        argv = ["timeout", f"--kill-after={limits.TIMEOUT_KILL_AFTER_S}", f"{timeout_s:g}", *argv]
+        argv = ["timeout", "-k", str(limits.TIMEOUT_KILL_AFTER_S), f"{timeout_s:g}", *argv]
     if stdin is not None:
         path = f"/run/.anycastlab-stdin-{secrets.token_hex(8)}"
         create(rest, instance, path, stdin, mode=0o600, uid=user, gid=group)

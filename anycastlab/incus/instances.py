@@ -89,7 +89,7 @@ def start(rest: Rest, name: str) -> None:
             return
         raise IncusError(
             f"{name} does not start: {error.problem}",
-            f"`incus info --show-log --project {rest.project} {name}` may say why.",
+            f"`incus info --show-log --project {rest.project or 'default'} {name}` may say why.",
         ) from error
 
 

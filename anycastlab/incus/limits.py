@@ -7,7 +7,8 @@ REQUEST_TIMEOUT_S = 60.0  # silence on one request; the daemon itself is busy fo
 OPERATION_TIMEOUT_S = 180.0  # creating, starting, stopping or deleting one instance on a slow disk
 TRANSFER_TIMEOUT_S = 300.0  # one file; 30 MB to a small board's SD card takes about ten seconds
 
-KEPT_CONNECTIONS = 16  # idle connections kept open per server; more hosts at once just open more
+# Idle connections kept open per server. More than twice the hosts of a large lab: beyond it urllib3 warns on stderr.
+KEPT_CONNECTIONS = 64
 
 TIMEOUT_KILL_AFTER_S = 2  # between SIGTERM and SIGKILL for a command that ran out of time inside the instance
 TIMEOUT_GRACE_S = 10.0  # how long past its own time limit a command may take to be reported back

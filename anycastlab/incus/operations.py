@@ -53,8 +53,8 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     if todo.step in ("create", "recreate", "rebuild") and isinstance(connector, IncusConnector):
         connector.see_empty()
 
-    if _first_look() and todo.notice:
-        host.log(todo.notice, logger.warning)
+    if _first_look() and (words := todo.blocked or todo.notice):
+        host.log(words, logger.warning)
     if todo.blocked:
         yield _command(_refuse, todo.blocked)
         return
@@ -84,18 +84,18 @@ def lab_networks(lab: Lab) -> Commands:
 
 
 @operation()
-def absent(name: str, lab: Lab) -> Commands:
+def absent(instance: str, lab: Lab) -> Commands:
     """The instance does not exist; one this lab did not make is refused."""
-    actual = host.get_fact(IncusInstance, instance=name, project=lab.project)
+    actual = host.get_fact(IncusInstance, instance=instance, project=lab.project)
     if actual is None:
-        host.noop(f"instance {name} does not exist")
+        host.noop(f"instance {instance} does not exist")
         return
     if not labs.owned(actual, lab):
-        yield _command(_refuse, f"The instance {name} was not made by lab {lab.name}; it is left alone.")
+        yield _command(_refuse, f"The instance {instance} was not made by lab {lab.name}; it is left alone.")
         return
     if _shows_diff():
-        _show(f"Will delete instance {name}", [])
-    yield _command(_delete, name, lab)
+        _show(f"Will delete instance {instance}", [])
+    yield _command(_delete, instance, lab)
 
 
 @operation()

@@ -173,6 +173,7 @@ class Rest:
             endpoint = server.endpoint
             certificate = (server.certificate, server.key) if server.certificate and server.key else None
             session = pylxd.client.get_session_for_url(endpoint, verify=server.pinned or True, cert=certificate)
+            session.get_adapter(endpoint).init_poolmanager(1, limits.KEPT_CONNECTIONS)
             if server.pinned:
                 # Else requests lets REQUESTS_CA_BUNDLE win over the pinned certificate. Proxies still count.
                 session.trust_env = False

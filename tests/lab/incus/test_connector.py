@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv4Address
 
 import pytest
 
 from anycastlab.incus import desired, instances, labs
 from anycastlab.incus.exec import execute
 from anycastlab.incus.rest import Rest
+from anycastlab.incus.shell import client_command
 
 from .conftest import LAB, Run, spec_of
 
@@ -46,10 +50,14 @@ def empty(rest: Rest) -> Rest:
 
 @pytest.fixture
 def one(pyinfra: Pyinfra, rest: Rest) -> str:
-    """m1, as the deploy makes it."""
-    result = run_again(pyinfra, ["@incus/m1"])
-    assert result.code == 0, result.text
-    assert rest.get("/instances/m1")["status"] == "Running"
+    """m1, as the deploy makes it; made only when the test before left it otherwise."""
+    actual = rest.find("/instances/m1")
+    gateway = IPv4Address("10.1.2.1")
+    spec = replace(spec_of("m1", 11), nics=(replace(spec_of("m1", 11).nics[0], gateway=gateway),))
+    if actual is None or desired.plan(spec, LAB, actual).is_change:
+        result = run_again(pyinfra, ["@incus/m1"])
+        assert result.code == 0, result.text
+    assert desired.plan(spec, LAB, rest.get("/instances/m1")) == desired.Plan("nothing")
     return "m1"
 
 
@@ -222,6 +230,39 @@ def test_a_timeout_fails_the_host_and_ends_the_command(one: str, rest: Rest, pyi
     assert result.code == 1
     assert "Traceback" not in result.text
     assert execute(rest, one, ["pgrep", "-f", "sleep 5432"]).exit_code == 1
+
+
+def test_a_changed_address_is_refused_with_the_way_out(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
+    moved = DEPLOY.replace("{10 + number}", "{90 + number}")
+    assert "cannot be changed in place" in pyinfra(["@incus/m1"], moved, "--dry").text
+    result = pyinfra(["@incus/m1"], moved, "-y")
+    assert result.code == 1
+    assert (
+        "m1 cannot be changed in place (files of the first boot); rebuild it with `--data rebuild=m1`." in result.text
+    )
+    assert rest.get(f"/instances/{one}")["status"] == "Running"
+
+
+@pytest.mark.parametrize(("script", "code"), [("cat; exit 3", 3), ("exit 0", 0)])
+def test_shell_hands_over_input_output_and_exit_code(one: str, rest: Rest, script: str, code: int) -> None:
+    argv = client_command(rest, one, ["sh", "-c", script])
+    result = subprocess.run(argv, input=b"\x00\xffin", capture_output=True, timeout=30, check=False)
+    assert (result.returncode, result.stdout) == (code, b"\x00\xffin" if code else b"")
+
+
+ABSENT = """
+from anycastlab.incus.operations import absent
+from anycastlab.lab.topology import Lab
+absent(name="Absent", instance="m1", lab=Lab("tb"))
+"""
+
+
+def test_absent_deletes_once(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
+    assert "Will delete instance m1" in pyinfra(["@local"], ABSENT, "--dry", "--diff").text
+    assert rest.find(f"/instances/{one}") is not None
+    assert pyinfra(["@local"], ABSENT, "-y").count("Success") == 1
+    assert rest.find(f"/instances/{one}") is None
+    assert pyinfra(["@local"], ABSENT, "-y").count("No Change") == 1
 
 
 REMOVE = """

@@ -14,6 +14,7 @@ from anycastlab.routeros import backup as backups
 from anycastlab.routeros.apply import Applied, Log, apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
+from anycastlab.routeros.limits import VERIFY_TIMEOUT_S
 from anycastlab.routeros.planning import Planned, plan_restore, plan_site
 from anycastlab.routeros.reading import read
 from anycastlab.routeros.verify import Asker, Explain, Verification, verify
@@ -61,7 +62,8 @@ def verify_router(
     required: Collection[str] | None = None,
     ask: Asker | None = None,
     explain: Explain | None = None,
+    timeout_s: float = VERIFY_TIMEOUT_S,
 ) -> Verification:
     """Whether sessions, BFD, routes and answers are as they must be; see `verify.verify`."""
     with router_session(site.router) as connection:
-        return verify(connection, site, required=required, ask=ask, explain=explain)
+        return verify(connection, site, required=required, ask=ask, explain=explain, timeout_s=timeout_s)

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import NotPermitted, RouterDenied, RouterError, RouterRefused
 from anycastlab.routeros.planning import Planned
+from anycastlab.routeros.reading import VERSION_COMMAND
 from anycastlab.routeros.row import SECRETS
 from anycastlab.routeros.values import is_true
 
@@ -16,7 +17,8 @@ POLICIES = ("api", "read", "write", "test")
 
 
 def preflight(connection: Connection, planned: Planned, service: IPv4Address | None) -> list[str]:
-    """Notes. Raises RouterError for what would make the change fail. Up to five round trips."""
+    """Notes. Raises RouterError for what would make the change fail. Up to six round trips."""
+    _version(connection, planned)
     _policies(connection, planned)
     notes = list(_device_mode(connection))
     if planned.reading.capabilities.safe_mode:
@@ -24,6 +26,18 @@ def preflight(connection: Connection, planned: Planned, service: IPv4Address | N
     if service is not None:
         _static_route(connection, service)
     return notes
+
+
+def _version(connection: Connection, planned: Planned) -> None:
+    """Rows depend on the version; a router upgraded since it was read needs another plan."""
+    rows = connection.call(*VERSION_COMMAND)
+    now = rows[0].get("version", "") if rows else ""
+    if now != planned.reading.version:
+        raise RouterError(
+            f"Router {connection.host} runs RouterOS {now}, but the plan was made for {planned.reading.version}.",
+            "Run again, so that the plan is made for this version. Nothing was changed.",
+            connection.host,
+        )
 
 
 def _policies(connection: Connection, planned: Planned) -> None:

@@ -70,6 +70,8 @@ def _value_problem(kind: Kind, value: str) -> str:
         return f"is none of {', '.join(kind.words)}"
     if kind.name == "bool" and value not in {"yes", "no", "true", "false"}:
         return "is neither yes nor no"
+    if kind.name == "text" and kind.words and len(value.encode()) > int(kind.words[0]):
+        return f"is longer than {kind.words[0]} bytes"
     if value in kind.words or not (kind.low or kind.high):
         return ""
     if kind.name == "int":

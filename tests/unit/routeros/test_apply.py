@@ -293,6 +293,16 @@ def test_a_service_address_that_is_on_the_router_already() -> None:
         connection.close()
 
 
+def test_a_router_upgraded_since_the_plan_was_made_gets_no_write(tmp_path: Path) -> None:
+    with home("7.20.8") as old, home(NEW) as new:
+        planned = plan(connect(old), make_site())
+        connection = connect(new)
+        with pytest.raises(RouterError, match=r"runs RouterOS 7\.22\.3 .*, but the plan was made for 7\.20\.8"):
+            apply(connection, planned, tmp_path, site=make_site())
+        connection.close()
+        assert new.writes() == []
+
+
 def test_a_static_route_that_would_hide_the_nodes(tmp_path: Path) -> None:
     with home() as router:
         connection = connect(router, "admin")

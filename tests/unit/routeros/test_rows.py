@@ -1,0 +1,141 @@
+"""Desired rows: golden plans per version, and what a site may ask for."""
+
+from __future__ import annotations
+
+import os
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+import pytest
+
+from anycastlab.routeros.errors import PlanError
+from anycastlab.routeros.planning import plan_site
+from anycastlab.routeros.reading import Reading, fresh
+from anycastlab.routeros.render import render_json, render_text
+from anycastlab.routeros.row import MENUS, Row
+from anycastlab.routeros.rows import Device, check, desired_rows
+from anycastlab.routeros.version import capabilities
+from tests.unit.routeros.support import make_site
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def rows(version: str = "7.22.3", addresses: tuple[str, ...] = (), **changes: object) -> dict[str, Row]:
+    device = Device(capabilities(version), tuple(IPv4Interface(a) for a in addresses))
+    return {row.tag or row.menu: row for row in desired_rows(make_site(**changes), device)}
+
+
+@pytest.mark.parametrize("version", ["7.16.2", "7.19.6", "7.20.8 (long-term)", "7.22.3", "7.24"])
+def test_the_plan_for_a_fresh_router_is_the_golden_one(version: str) -> None:
+    """`UPDATE_GOLDEN=1 pytest` writes them anew; read the diff before committing it."""
+    text = render_text(plan_site(make_site(nodes=2), fresh(version, "192.0.2.1")).plan, "192.0.2.1") + "\n"
+    path = GOLDEN / f"{version.split()[0]}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_a_drifted_router_is_the_golden_plan() -> None:
+    reading = fresh("7.22.3", "192.0.2.1")
+    site = make_site(nodes=2, layout="flat", bgp={"password": "geheim"})
+    menus: dict[str, list[dict[str, str]]] = {menu: [] for menu in MENUS}
+    menus |= {"/ip/dns": [{"allow-remote-requests": "true"}], "/ip/settings": [{"send-redirects": "true"}]}
+    planned = plan_site(site, Reading("7.22.3", menus, (), "192.0.2.1"))
+    for number, row in enumerate(planned.desired):
+        if row.tag and "node02" not in row.tag:
+            values = {k: v for k, v in row.creation().items() if v is not None}
+            menus[row.menu].append({".id": f"*{number:X}", **values})
+    menus["/routing/bgp/connection"][0] |= {"hold-time": "3m", "tcp-md5-key": "alt"}
+    menus["/tool/netwatch"][0]["down-script"] = ":log info gone"
+    menus["/ip/firewall/filter"].insert(0, {".id": "*AA", "chain": "input", "action": "drop", "comment": "alles zu"})
+    menus["/ip/firewall/filter"].append(
+        {".id": "*AB", "chain": "input", "action": "accept", "comment": "anycastlab:accept:bgp:node09"}
+    )
+    planned = plan_site(site, Reading("7.22.3", menus, (), "192.0.2.1"))
+    assert reading.menus.keys() >= menus.keys() - {"/ipv6/firewall/filter"}
+    text = render_text(planned.plan, "192.0.2.1") + "\n"
+    path = GOLDEN / "drifted.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+    assert "geheim" not in text
+    assert "alt" not in str(render_json(planned.plan)["changes"]).replace("default", "")
+
+
+def test_redirects_are_switched_off_only_where_the_layout_needs_it() -> None:
+    assert "send-redirects" not in rows()["/ip/settings"].properties
+    assert rows(layout="flat")["/ip/settings"].properties["send-redirects"] == "no"
+    assert "no ICMP redirects" in rows(layout="flat")["/ip/settings"].reason
+
+
+def test_an_existing_instance_is_joined_and_not_made() -> None:
+    found = rows(router={"bgp_instance": "main"})
+    assert "anycastlab:instance" not in found
+    assert found["anycastlab:connection:node01"].properties["instance"] == "main"
+
+
+def test_the_dhcp_network_hands_out_one_server_and_the_routers_own_address() -> None:
+    found = rows(addresses=("10.1.2.1/24", "10.1.1.254/24"), router={"dhcp_network": "10.1.1.0/24"})
+    row = found["anycastlab:dhcp:10.1.1.0/24"]
+    assert row.properties == {"address": "10.1.1.0/24", "gateway": "10.1.1.254", "dns-server": "10.1.9.53"}
+
+
+def test_a_dhcp_network_where_the_router_has_no_address_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"dhcp_network 10\.7\.0\.0/24 is no subnet of router"):
+        rows(router={"dhcp_network": "10.7.0.0/24"})
+
+
+def test_the_ipv6_twin_has_its_own_connections_filters_and_firewall() -> None:
+    found = rows(service={"address6": "fd00:9::53"})
+    assert found["anycastlab:filter:in6"].properties["rule"] == "if (dst == fd00:9::53/128) { accept } else { reject }"
+    connection = found["anycastlab:connection:node01:v6"]
+    assert connection.properties["remote.address"] == "fd00:2::11"
+    assert connection.properties["afi"] == "ipv6"
+    assert connection.properties["input.filter"] == "anycastlab-in6"
+    assert found["anycastlab:bfd:node01"].properties["addresses"] == "10.1.2.11,fd00:2::11"
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (Row("/no/such/menu", "anycastlab:x", {}), "/no/such/menu does not exist"),
+        (Row("/routing/bgp/connection", "anycastlab:x", {"afi": "ip"}), "/routing/bgp/connection has no afi"),
+        (
+            Row("/routing/bgp/connection", "anycastlab:x", {"hold-time": "1s"}),
+            "hold-time=1s lies outside 3s..18h12m15s",
+        ),
+        (Row("/routing/bgp/connection", "anycastlab:x", {"local.role": "friend"}), "local.role=friend is none of"),
+        (Row("/routing/bgp/connection", "anycastlab:x", {"use-bfd": "maybe"}), "use-bfd=maybe is neither"),
+        (
+            Row("/routing/bgp/connection", "anycastlab:x", {"remote.as": "4294967296"}),
+            "remote.as=4294967296 lies outside",
+        ),
+        (
+            Row("/routing/bgp/connection", "anycastlab:x", {"tcp-md5-key": "k" * 81}),
+            "tcp-md5-key=*** is longer than 80 bytes",
+        ),
+        (Row("/tool/netwatch", "anycastlab:x", {"interval": "500ms"}), "interval=500ms lies outside 1s.."),
+    ],
+)
+def test_what_a_version_does_not_take_is_known_before_it_is_sent(row: Row, problem: str) -> None:
+    found = list(check([row], capabilities("7.16.2").schema))
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+def test_a_key_too_long_for_the_router_stops_the_plan_without_showing_it() -> None:
+    with pytest.raises(PlanError, match=r"RouterOS 7\.22\.3 does not take .* tcp-md5-key=\*\*\*") as caught:
+        rows(bgp={"password": "geheim" * 20})
+    assert "geheim" not in str(caught.value)
+
+
+def test_names_like_no_and_10_are_names() -> None:
+    found = rows(names=["no", "10"])
+    assert found["anycastlab:connection:no"].properties["name"] == "anycastlab-no"
+    assert found["anycastlab:connection:10"].properties["name"] == "anycastlab-10"
+
+
+def test_a_router_that_was_never_seen_is_planned_like_a_fresh_one() -> None:
+    plan = plan_site(make_site(), fresh("7.22.3")).plan
+    assert len(plan.steps) == 26
+    assert "one node serves" not in render_text(plan)

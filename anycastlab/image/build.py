@@ -233,15 +233,18 @@ def _remove_abandoned(base: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if os.geteuid() != 0 and any(path.glob("mmdebstrap.*")):
-        # Files there belong to subordinate users; only inside such a name space may they be removed.
-        subprocess.run(
-            ["mmdebstrap", "--unshare-helper", "sh", "-c", f'rm -rf "{path}"/mmdebstrap.*'],
-            capture_output=True,
-            check=False,
-        )
+    trees = [str(tree) for tree in path.glob("mmdebstrap.*")]
+    if trees and os.geteuid() != 0:
+        # What is in there belongs to subordinate users: only inside their name space may it be removed. The then empty
+        # directories lie in ours, which is for the `rm` below.
+        subprocess.run(["mmdebstrap", "--unshare-helper", "rm", "-rf", "--", *trees], capture_output=True, check=False)
     # `rm --one-file-system`: should a mount of the build still be there, what is behind it must survive.
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", str(path)], capture_output=True, check=False)
+    # Again when something was still being written: killed processes take a moment to go.
+    for _ in range(limits.REMOVAL_ATTEMPTS):
+        subprocess.run(["rm", "-rf", "--one-file-system", "--", str(path)], capture_output=True, check=False)
+        if not path.exists():
+            break
+        time.sleep(limits.LOCK_POLL_S)
 
 
 def _output(*command: str) -> str:

@@ -56,13 +56,21 @@ def builder_command(
     ]
 
 
+_KILL_ALL = 'trap "kill -KILL 0" TERM; exec 3<&0; "$@" <&3 3<&- & wait $!'
+"""Runs its arguments; a SIGTERM kills the whole process group. (A job in the background has its input from fd 3.)"""
+
+
 def contained(command: list[str], *, root: bool) -> list[str]:
-    """The command such that it, its children and its mounts cannot outlive this process, even after a `kill -9`."""
-    bound = ["setpriv", "--pdeathsig", "KILL", "--"]
+    """The command such that it, its children and its mounts cannot outlive this process, even after a `kill -9`.
+
+    It has to be started as the leader of a process group.
+    """
     if root:
         # Mounts and processes of the build live in name spaces that end with their first process.
-        bound += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"]
-    return bound + command
+        name_spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"]
+        return ["setpriv", "--pdeathsig", "KILL", "--", *name_spaces, *command]
+    # Without root, mmdebstrap makes name spaces itself, and its processes in there do not end with it.
+    return ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", _KILL_ALL, "sh", *command]
 
 
 def squash_command(target: Path) -> list[str]:

@@ -34,3 +34,6 @@ LOCK_POLL_S: Final = 0.5
 FAILURE_LINES: Final = 60
 """How many of the build's last lines are looked at for the reason of a failure: dpkg says a lot after
 "No space left on device"."""
+
+REMOVAL_ATTEMPTS: Final = 4
+"""How often the work directory is removed, half a second apart, while killed processes are still going."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,9 +44,35 @@ def test_only_root_may_use_root_mode() -> None:
     assert "--mode=unshare" in builder(root=False)
 
 
-def test_the_builder_dies_with_us() -> None:
-    assert commands.contained(["x"], root=False) == ["setpriv", "--pdeathsig", "KILL", "--", "x"]
-    assert "--kill-child=KILL" in commands.contained(["x"], root=True)
+def test_the_builder_of_root_lives_in_name_spaces_that_end_with_us() -> None:
+    command = commands.contained(["x"], root=True)
+
+    assert command[:4] == ["setpriv", "--pdeathsig", "KILL", "--"]
+    assert "--kill-child=KILL" in command
+
+
+def test_without_root_our_end_kills_the_whole_group() -> None:
+    # Given the wrapper around a shell with a child that has told us its process id
+    wrapped = commands.contained(["sh", "-c", "sleep 60 & echo $!; cat; wait"], root=False)
+    process = subprocess.Popen(
+        wrapped, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+
+    # When input came through and what the kernel sends at our end arrives
+    process.stdin.write("input\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "input\n"
+    process.send_signal(signal.SIGTERM)
+
+    # Then nothing of it is left: the pipe has no writer any more
+    assert process.stdout.read() == ""
+    assert process.wait(10) == -signal.SIGKILL
+    process.stdin.close()
+    process.stdout.close()
+    assert not Path(f"/proc/{child}/cmdline").exists() or Path(f"/proc/{child}/cmdline").read_bytes() == b""
 
 
 def test_mirror_addresses_and_proxies_stay_off_the_command_line() -> None:

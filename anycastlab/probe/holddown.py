@@ -34,7 +34,7 @@ class HoldDownClock:
 
     def lowered(self, now: float) -> None:
         """The address was withdrawn (whoever did it): the way back is held."""
-        if self._changes and now - self._changes[-1] >= self._config.calm_s:
+        if not self._changes or now - self._changes[-1] >= self._config.calm_s:
             self._level = 0
         self._level += 1
         self._changes.append(now)

@@ -53,6 +53,8 @@ OF_AILMENT = {
     Ailment.LOCAL: Cause.LOCAL,
     Ailment.SLOW: Cause.SLOW,
 }
+# To be out for one of these needs nobody's promise.
+OWN_REASONS = frozenset({Cause.STARTING, Cause.DRAINED, Cause.STOPPING, Cause.DEAD, Cause.LOWERED})
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,10 @@ class Machine:
         self._next_round = now
         self._fruitless = False  # no peer promises anything: the last round said so, or the last promise ended
         self._refusals: dict[str, str] = {}
+        self._void: dict[str, float] = {}  # peer → promises asked for before this time are void
         self._left_at = now
         self._own_reason = True  # out for a reason of its own, so the way back is held down
+        self._left_for = Ailment.LOCAL  # the shareable cause it left for, when it did
         self._told = (self.announce, self.cause)
 
     # Events
@@ -148,12 +152,14 @@ class Machine:
             return
         current.waiting.discard(verdict.peer)
         current.answers[verdict.peer] = verdict.why
-        if verdict.promised:
+        if verdict.promised and verdict.sent > self._void.get(verdict.peer, float("-inf")):
             self.held[verdict.peer] = verdict.sent + self._config.guard.promise_s
         elif verdict.refused:
             self._lose(verdict.peer)
 
-    def on_revoked(self, peer: str) -> None:
+    def on_revoked(self, peer: str, now: float) -> None:
+        """Also voids a promise that is still on its way: messages overtake each other."""
+        self._void[peer] = now
         self._lose(peer)
 
     def on_stay_request(self, peer: str, ailment: Ailment, now: float) -> tuple[bool, str]:
@@ -192,7 +198,7 @@ class Machine:
         elif (ailment := self.health.ailment) is not None:
             orders += self._ailing(ailment, now)
         elif self.health.fit:
-            self._well(now)
+            orders += self._well(now)
         if (self.announce, self.cause) != self._told:
             self._told = (self.announce, self.cause)
             orders.append(Change(now, self.announce, self.cause, self.text))
@@ -201,17 +207,25 @@ class Machine:
             self.promised.clear()
         return orders
 
-    def _well(self, now: float) -> None:
-        self._round, self._fruitless = None, False
-        self.held.clear()
-        if self.announce:
-            self._settle(True, Cause.HEALTHY, "everything answers again", now)
-            return
+    def _well(self, now: float) -> list[Order]:
+        fine = "resolver, local names and speed are fine"
         wait = self.hold.raise_allowed_at(now) - now
-        if wait > 0:
+        if self.announce or wait <= 0:
+            self._round, self._fruitless = None, False
+            self.held.clear()
+            self._settle(True, Cause.HEALTHY, fine, now)
+            return []
+        if self._own_reason:
             self._settle(False, Cause.HELD, f"healthy, but held down for {wait:.1f} s after earlier changes", now)
-        else:
-            self._settle(True, Cause.HEALTHY, "resolver, local names and speed are fine", now)
+            return []
+        # It left because a peer stays; the wait is no longer than the promise.
+        orders = self._next_ask(self._left_for, now)
+        if self.held:
+            text = f"healthy, but held down for {wait:.1f} s after earlier changes; {self._holders()} stays"
+            self._settle(False, Cause.HELD, text, now)
+        elif self._fruitless:
+            self._settle(True, Cause.HEALTHY, fine, now)
+        return orders
 
     def _ailing(self, ailment: Ailment, now: float) -> list[Order]:
         if self._round is not None and self._round.ailment is not ailment:
@@ -243,7 +257,7 @@ class Machine:
     def _ailing_out(self, ailment: Ailment, now: float) -> list[Order]:
         """Withdrawn and something is wrong: stay out while a peer stays in, else somebody must serve."""
         orders = self._next_ask(ailment, now)
-        if self.health.recovering(ailment):
+        if self._own_reason and self.health.recovering(ailment):
             return orders  # the next answer decides
         if self.held:
             self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()} stays", now)
@@ -324,7 +338,9 @@ class Machine:
             self._turn(announce, cause, text, now)
         elif cause is not self.cause:
             self.cause, self.text, self.since = cause, text, now
-        if not announce and cause not in OF_AILMENT.values():
+        else:
+            self.text = text  # newer figures, no new mind
+        if not announce and cause in OWN_REASONS:
             self._own_reason = True
 
     def _turn(self, announce: bool, cause: Cause, text: str, now: float) -> None:
@@ -335,7 +351,8 @@ class Machine:
             self.hold.raised(now)
             return
         self._left_at = now
-        self._own_reason = cause not in OF_AILMENT.values()
+        self._own_reason = cause in OWN_REASONS
+        self._left_for = next((ailment for ailment, of in OF_AILMENT.items() if of is cause), self._left_for)
         if cause is Cause.DRAINED:
             self.hold.pardon()
         else:

@@ -127,7 +127,7 @@ class Probe:
         return answer if not self._stop_requested else (False, "stopping")
 
     def _revoked(self, peer: str) -> None:
-        self._machine.on_revoked(peer)
+        self._machine.on_revoked(peer, self._loop.now())
         self._decide()
 
     def _verdict(self, verdict: Any) -> None:

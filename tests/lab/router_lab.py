@@ -171,6 +171,11 @@ class RouterLab:
             instances.start(self.rest, spec.name)
         for spec in self.specs():
             instances.wait_booted(self.rest, spec.name)
+            for nic in spec.nics:
+                eventually(
+                    lambda spec=spec, nic=nic: self.run(spec.name, "ip", "-brief", "address", "show", nic.name),  # type: ignore[misc]
+                    lambda seen, nic=nic: str(nic.address) in seen,  # type: ignore[misc]
+                )
         for number, name in enumerate(NODES, 1):
             self._node(name, str(DNS[10 + number]))
         self.put("client01", "/root/ask.py", _ASK.encode())

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from librouteros.exceptions import TrapError
 
+from anycastlab.virtual_router.dataplane import system
+from anycastlab.virtual_router.dataplane.daemons import RELOAD
 from tests.lab.router_lab import NODES, SERVICE, Api, RouterLab, eventually
 
+GOLDEN = Path(__file__).parents[1] / "unit" / "dataplane" / "golden"
 DISABLE = '/ip/firewall/nat/disable [find where comment~"^redirect"]'
 ENABLE = '/ip firewall nat enable [find comment~"^redirect"]'
 FLUSH = '/ip/firewall/connection/remove [find where dst-address~"^10.1.9.53"]'
@@ -187,6 +191,16 @@ def test_an_unrelated_change_resets_no_session(router: RouterLab, api: Api) -> N
     assert kernel_next_hops(router, "192.0.2.0/24") == {"10.1.2.12"}
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("frr-*.conf")), ids=lambda path: path.stem)
+def test_frr_finds_no_difference_in_a_configuration_it_has_applied(router: RouterLab, path: Path) -> None:
+    """Else every later change would touch lines, and with them sessions, that did not change."""
+    router.run("router", "systemctl", "stop", system.UNIT_NAME)
+    router.put("router", "/root/golden.conf", path.read_bytes())
+    router.run("router", "python3", RELOAD, "--reload", "/root/golden.conf")
+    printed = router.run("router", "python3", RELOAD, "--test", "--stdout", "/root/golden.conf")
+    assert "Lines To" not in printed
+
+
 def _established_since(lab: RouterLab) -> dict[str, int]:
     neighbours = json.loads(lab.vtysh("router", "show bgp neighbors json"))
     return {name: state["bgpTimerUpEstablishedEpoch"] for name, state in neighbours.items()}
@@ -302,9 +316,10 @@ def test_netwatch_switches_the_redirect_on_when_no_node_answers_and_off_again(ro
     # then the router itself answers at the service address
     assert eventually(lambda: router.ask("nas.lan", "A"), lambda seen: seen == ["10.1.1.20"])
     assert {row["disabled"] for row in api.rows("/ip/firewall/nat")} == {False}
-    # when one is back
-    router.run("node02", "systemctl", "start", "answerer")
-    eventually(status, lambda seen: seen == "up", timeout_s=30)
+    # when they are back
+    for node in NODES:
+        router.run(node, "systemctl", "start", "answerer")
+    eventually(status, lambda seen: seen == "up")
     eventually(lambda: {row["disabled"] for row in api.rows("/ip/firewall/nat")}, lambda seen: seen == {True})
     messages = [row["message"] for row in api.rows("/log") if "netwatch" in row["topics"]]
     assert any("down" in message for message in messages)

@@ -149,6 +149,8 @@ class _Parser:
             if self.peek() == ";":
                 self.take()
                 continue
+            if not self.peek():
+                self.take(until)
             found.append(self.statement())
         return tuple(found)
 

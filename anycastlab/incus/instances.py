@@ -14,6 +14,7 @@ from anycastlab.lab.topology import InstanceSpec, Lab
 from . import desired, files, limits
 from .errors import ExistsError, IncusError, MissingError, NotRunningError
 from .exec import execute
+from .remotes import configuration_directory, image_source
 from .rest import Rest
 
 # Ends with 0 once systemd has reached multi-user.target, at once where there is no systemd. $1: number of looks.
@@ -50,8 +51,14 @@ def check_architecture(rest: Rest, architecture: str, what: str) -> None:
 
 
 def create(rest: Rest, spec: InstanceSpec, lab: Lab, image: str) -> None:
-    """Makes the instance, stopped and with everything its first boot needs. Raises `ExistsError` if it is there."""
-    fingerprint = check_image(rest, image)
+    """Makes the instance, stopped and with everything its first boot needs. Raises `ExistsError` if it is there.
+
+    `image` is an alias of the server's project `default`, or `REMOTE:NAME` of an image server.
+    """
+    if ":" in image:
+        source = image_source(image, configuration_directory())
+    else:
+        source = {"type": "image", "fingerprint": check_image(rest, image)}
     if rest.in_project(None).find(f"/storage-pools/{quote(lab.pool)}") is None:
         raise MissingError(f"Incus on {rest.server} has no storage pool {lab.pool}.", "`make lab` creates it.")
     first_files = desired.first_boot_files(spec)
@@ -63,7 +70,7 @@ def create(rest: Rest, spec: InstanceSpec, lab: Lab, image: str) -> None:
             "type": "container",
             "description": f"anycastlab: lab {lab.name}",
             "profiles": [],
-            "source": {"type": "image", "fingerprint": fingerprint},
+            "source": source,
             "config": desired.config_of(spec, lab),
             "devices": desired.devices_of(spec, lab),
         },

@@ -38,7 +38,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     """The instance exists as `spec` says and runs, booted; project and bridges are made on the way.
 
     + spec: name, interfaces with addresses, limits, proxies, files of the first boot
-    + image: alias of an image on the server (in project `default`)
+    + image: alias of an image on the server (in project `default`), or an image server's, such as `images:debian/13`
     + lab: whose project and bridges
     + rebuild: delete it and make it anew, whatever it is
 
@@ -46,7 +46,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     sentence that names `rebuild`. An instance this lab did not make is never touched.
     """
     actual = host.get_fact(IncusInstance, instance=spec.name, project=lab.project)
-    alias = host.get_fact(IncusAlias, alias=image)
+    alias = host.get_fact(IncusAlias, alias=image) if ":" not in image else None
     fingerprint = str(alias["target"]) if alias else None
     todo = desired.plan(spec, lab, actual, rebuild=rebuild, fingerprint=fingerprint)
     connector = host.connector

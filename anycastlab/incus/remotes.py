@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,6 +19,9 @@ from .errors import IncusError, UnreachableError
 LOCAL = "local"
 # The order of Incus' own client (FHS first, then where a daemon with INCUS_DIR unset puts it).
 SYSTEM_SOCKETS = (Path("/run/incus/unix.socket"), Path("/var/lib/incus/unix.socket"))
+
+# What Incus' client knows before it has a configuration.
+_PUBLIC_IMAGES = {"images": {"addr": "https://images.linuxcontainers.org", "protocol": "simplestreams"}}
 
 
 @dataclass(frozen=True)
@@ -95,15 +99,9 @@ def find_server(name: str | None, environ: Mapping[str, str] = os.environ) -> Se
 
 def parse_remotes(text: str, directory: Path) -> dict[str, Server]:
     """Servers (not image servers) in the text of a `config.yml`; certificates are looked for in `directory`."""
-    source = directory / "config.yml"
-    try:
-        parsed = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise IncusError(f"{source} is not valid YAML ({error}).", "Repair or remove it.") from error
-    remotes = parsed.get("remotes") if isinstance(parsed, dict) else None
     servers: dict[str, Server] = {}
-    for name, remote in remotes.items() if isinstance(remotes, dict) else ():
-        if not isinstance(remote, dict) or remote.get("protocol", "incus") not in ("incus", "lxd"):
+    for name, remote in _remotes(text, directory / "config.yml").items():
+        if remote.get("protocol", "incus") not in ("incus", "lxd"):
             continue
         address = str(remote.get("addr", ""))
         project = remote.get("project") or None
@@ -125,12 +123,37 @@ def parse_remotes(text: str, directory: Path) -> dict[str, Server]:
     return servers
 
 
+def image_source(image: str, directory: Path) -> dict[str, str]:
+    """Where the server itself fetches `REMOTE:NAME` from (the `source` of a new instance)."""
+    remote, _, name = image.partition(":")
+    known = _remotes(_read_configuration(directory), directory / "config.yml")
+    found = known.get(remote) or _PUBLIC_IMAGES.get(remote)
+    if found is None or not str(found.get("addr", "")).startswith("https://"):
+        raise IncusError(
+            f"The image {image} is on no image server that is known here (known: {', '.join(_PUBLIC_IMAGES)}).",
+            "Name an alias of this server, or an image such as images:debian/13.",
+        )
+    protocol = str(found.get("protocol", "incus"))
+    return {"type": "image", "mode": "pull", "server": found["addr"], "protocol": protocol, "alias": name}
+
+
 def _local_or_placeholder(name: str) -> Server:
     # `unix://` without a path means "the local daemon, wherever it is"; not having one must not break other remotes.
     try:
         return Server(name, local_server().endpoint)
     except UnreachableError:
         return Server(name, str(SYSTEM_SOCKETS[-1]))
+
+
+def _remotes(text: str, source: Path) -> dict[str, dict[str, Any]]:
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise IncusError(f"{source} is not valid YAML ({error}).", "Repair or remove it.") from error
+    remotes = parsed.get("remotes") if isinstance(parsed, dict) else None
+    if not isinstance(remotes, dict):
+        return {}
+    return {str(name): remote for name, remote in remotes.items() if isinstance(remote, dict)}
 
 
 def _read_configuration(directory: Path) -> str:

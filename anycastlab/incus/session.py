@@ -64,8 +64,10 @@ class Session:
         if self._line is None:
             try:
                 self._line = _Line(self._rest, self._instance)
-            except (OSError, _NoAgentError):
-                self._possible = False  # no Python there; ask no more
+            except _NoAgentError:
+                self._possible = False  # ask no more
+            except OSError:
+                return None  # the server or the instance is just going away; `execute` finds the words
         return self._line
 
 
@@ -149,6 +151,8 @@ class _Line:
     def _answers(self) -> bool:
         try:
             return self.execute(["true"], None, limits.REQUEST_TIMEOUT_S).ok
+        except NotRunningError:
+            raise
         except (IncusError, TimeoutError, ValueError):
             return False
 

@@ -49,16 +49,15 @@ class WebSocket:
 
     def receive(self) -> bytes | None:
         """The next frame's payload; b"" at the end of the conversation, None for a frame that only keeps it alive."""
-        first = self._read(2)
-        if len(first) < 2:
+        try:
+            first, second = self._read_exactly(2)
+            operation, length = first & 0x0F, second & 0x7F
+            if length >= 126:
+                length = int.from_bytes(self._read_exactly(2 if length == 126 else 8), "big")
+            payload = self._read_exactly(length)
+        except EOFError:
             return b""
-        operation, length = first[0] & 0x0F, first[1] & 0x7F
-        if length == 126:
-            (length,) = struct.unpack("!H", self._read(2))
-        elif length == 127:
-            (length,) = struct.unpack("!Q", self._read(8))
-        payload = self._read(length)
-        if len(payload) < length or operation == _CLOSE:
+        if operation == _CLOSE:
             return b""
         if operation == _PING:
             self._send_frame(_PONG, payload)
@@ -98,13 +97,13 @@ class WebSocket:
             length = struct.pack("!BQ", _MASKED | 127, size)
         self._socket.sendall(bytes([_FIN | operation]) + length + _NO_MASK + payload)
 
-    def _read(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         pieces, missing = [self._buffer[:size]], size - len(self._buffer[:size])
         self._buffer = self._buffer[size:]
         while missing > 0:
             received = self._socket.recv(max(missing, _CHUNK_BYTES))
             if not received:
-                break
+                raise EOFError
             pieces.append(received[:missing])
             self._buffer = received[missing:]
             missing -= len(pieces[-1])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from anycastlab.virtual_router import defaults, errors, runtime, users
+from anycastlab.virtual_router import creation, defaults, errors, runtime, scheduler, users
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.query import Query, QueryError
 from anycastlab.virtual_router.router import Router
@@ -129,6 +129,8 @@ class Interpreter:
         if call.menu.path == "/log" and call.verb in ("info", "warning", "error", "debug"):
             self.router.log.add(f"script,{call.verb}", call.arguments.get("message", ""))
             return Reply()
+        if call.menu.path == scheduler.SCRIPTS and call.verb == "run":
+            return await self._run_script(call)
         if call.menu.path in _ROWS_FROM_DATAPLANE and call.verb not in users.READ_VERBS:
             return await self._action(call)
         handler = self._verbs.get(call.verb)
@@ -144,6 +146,16 @@ class Interpreter:
         if rows is None:
             raise errors.not_emulated(f"{call.menu.path.rstrip('/')}/{call.verb}")
         return Reply(rows)
+
+    async def _run_script(self, call: Call) -> Reply:
+        """A stored script runs with its own policies, and only for who has them all."""
+        (row,) = self._targets(call)
+        shown = self.router.store.shown(call.menu.path, row)
+        needed = frozenset(shown["policy"].split(","))
+        if not needed <= call.caller.policies and shown["dont-require-permissions"] != "true":
+            raise errors.not_enough_permissions()
+        await scheduler.run_script(self.router, self, shown["source"], needed, call.caller.user)
+        return Reply()
 
     def _checked(self, call: Call, arguments: Mapping[str, str]) -> dict[str, str]:
         return self.router.store.check(call.menu, call.verb, arguments)
@@ -216,6 +228,8 @@ class Interpreter:
             shown[".about" if name == ".why" else name] = value
         if path in ("/interface", "/interface/ethernet"):
             shown |= runtime.interface(self.router, shown)
+        elif path == scheduler.MENU:
+            shown |= self.router.scheduled(shown)
         if "comment" in shown:  # RouterOS prints it last
             shown["comment"] = shown.pop("comment")
         return shown
@@ -264,7 +278,8 @@ class Interpreter:
             (row,) = store.find(menu.path, source)
             copied = {name: value for name, value in row.values.items() if name in menu.arguments("add")}
             arguments = {**copied, **arguments}
-        return Reply(ret=store.add(menu, arguments, call.arguments.get("place-before")).id)
+        made = creation.properties(menu.path, arguments, call.caller, self.router.clock())
+        return Reply(ret=store.add(menu, arguments, call.arguments.get("place-before"), made).id)
 
     async def _set(self, call: Call) -> Reply:
         changes: dict[str, str | None] = {}

@@ -22,6 +22,8 @@ SEND_BUFFER = 1 << 18
 """Unsent bytes at which replies wait for the client to read."""
 SEND_TIMEOUT = 60.0
 """A client that reads nothing for this long is dropped; it would hold its rows in memory for ever."""
+CLOSE_TIMEOUT = 1.0
+"""What is left to send when a session ends gets this long."""
 
 # --- all connections -------------------------------------------------------------------------------------------
 MAX_SESSIONS = 20
@@ -36,6 +38,12 @@ SETTLE_TIMEOUT = 15.0
 """Longest wait of a read for writes that are still being applied; then it answers with what there is."""
 SAFE_MODE_ACTIONS = 100
 """Changes that safe mode can hold; one more and it is left, nothing undone (MikroTik documentation, Safe Mode)."""
+
+# --- scripts ---------------------------------------------------------------------------------------------------
+SCHEDULER_TICK = 1.0
+"""How often the scheduler looks; RouterOS's times are whole seconds."""
+SCRIPT_TIMEOUT = 60.0
+"""A script that still runs then is stopped; in a home's script it is a mistake."""
 
 # --- logs ------------------------------------------------------------------------------------------------------
 LOG_LINES = 1000

@@ -62,6 +62,8 @@ class Router:
         self.started = time.monotonic()
         self.sessions: dict[int, dict[str, str]] = {}
         """What `/user/active` shows, by session number."""
+        self.scheduled: Callable[[Mapping[str, str]], dict[str, str]] = lambda _row: {}
+        """What a scheduler row shows beside its configuration; set by the scheduler."""
         folder = Path(config.state_dir) if persistent else None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

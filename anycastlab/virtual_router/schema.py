@@ -33,10 +33,10 @@ _SINGLETON_HAS_NO = ("find", "remove", "add")
 class Kind:
     """What an argument's value may be.
 
-    `name`: `text` `open` (anything), `bool`, `enum`, `set` (comma-separated), `int`, `number`, `size`, `time`, `ip`
-    (IPv4), `address` (IPv4 or IPv6), `addresses`, `prefix`, `prefixes`, `peer` (address or prefix, as written), `cidr`
-    (address with length, host bits kept), `range` (address, prefix or a-b), `ports`, `mac`, `ref`/`refs` (name of a row
-    in the menu `words[0]`).
+    `name`: `text` `open` (anything), `bool`, `enum`, `set` (comma-separated), `int`, `number`, `size`, `time`, `date`,
+    `clock` (time of day), `ip` (IPv4), `address` (IPv4 or IPv6), `addresses`, `prefix`, `prefixes`, `prefix6`, `peer`
+    (address or prefix, as written), `cidr` (address with length, host bits kept), `range` (address, prefix or a-b),
+    `ports`, `mac`, `ref`/`refs` (name of a row in the menu `words[0]`).
     `words`: the values of an enum or set; for others, words that are allowed besides. `low`/`high` as the tree writes
     them.
     """
@@ -142,6 +142,9 @@ def _load(version: Version) -> Schema:
     tree, values, extra = (_read(name) for name in ("tree", "values", "documented"))
     everywhere: dict[str, str] = extra["everywhere"]
     documented: dict[str, dict[str, str]] = extra["kinds"]
+    for path, twin in extra["like"].items():
+        tree[path] = _like(tree, twin)
+        values[path] = values[twin["menu"]]
     menus: dict[str, Menu] = {}
     for marked, verbs in {**tree, **extra["menus"]}.items():
         path, present = _at(marked, version)
@@ -149,7 +152,7 @@ def _load(version: Version) -> Schema:
             continue
         kinds = {verb: dict(table) for verb, table in {**values, **extra["menu-kinds"]}.get(path, {}).items()}
         base = kinds.setdefault("add" if "add" in kinds else "set", {})
-        if path.startswith("/ip/firewall/"):
+        if path.startswith("/ip/firewall/") or path in extra["like"]:
             base.update(everywhere)
         base.update(documented.get(path, {}))
         menus[path] = Menu(
@@ -163,6 +166,16 @@ def _load(version: Version) -> Schema:
             {verb: {name: Kind.parse(kind) for name, kind in table.items()} for verb, table in kinds.items()},
         )
     return Schema(version, menus)
+
+
+def _like(tree: Mapping[str, Any], twin: Mapping[str, Any]) -> dict[str, str]:
+    """The verbs of another menu, without some arguments and with others."""
+
+    def arguments(verb: str, words: str) -> str:
+        kept = [word for word in words.split() if word.partition("@")[0] not in twin["without"].split()]
+        return " ".join([*kept, *(twin["with"].split() if verb in ("add", "set", "reset") else ())])
+
+    return {verb: arguments(verb, words) for verb, words in tree[twin["menu"]].items()}
 
 
 def _present(marked: list[str], version: Version) -> list[str]:

@@ -11,6 +11,7 @@ from anycastlab.virtual_router.commands import Interpreter
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane.api import Dataplane
 from anycastlab.virtual_router.router import Router
+from anycastlab.virtual_router.scheduler import Scheduler
 from anycastlab.virtual_router.session import Session
 from anycastlab.virtual_router.wire import encode_sentence
 
@@ -34,10 +35,13 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._sessions: set[asyncio.Task[None]] = set()
         self._number = 0
+        self._scheduler: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Raises OSError when a port is taken, StateError or ssl.SSLError for unusable files."""
-        await self.router.start(Interpreter(self.router))
+        console = Interpreter(self.router)
+        await self.router.start(console)
+        self._scheduler = asyncio.create_task(Scheduler(self.router, console).run(), name="scheduler")
         self.port = await self._listen(self.config.port, "api", None)
         if self.config.tls_port is not None and self.config.tls_certificate and self.config.tls_key:
             context = tls_context(self.config.tls_certificate, self.config.tls_key)
@@ -47,6 +51,9 @@ class Server:
         """Closes the sockets, ends every session (safe mode is undone), saves."""
         for server in self._servers:
             server.close()
+        if self._scheduler is not None:
+            self._scheduler.cancel()
+        await asyncio.sleep(0)  # a connection accepted a moment ago becomes a session first
         for session in self._sessions:
             session.cancel()
         if self._sessions:

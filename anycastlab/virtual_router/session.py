@@ -219,15 +219,16 @@ class Session:
             del self._running[tag]
 
     async def _answer(self, sentence: Sentence, caller: Caller, before: asyncio.Task[None] | None) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
         tag = sentence.tag
         try:
+            if before is not None and not before.done():
+                await asyncio.wait([before])
             reply = await self._interpreter.run(caller, sentence.command, sentence.arguments, sentence.queries)
         except CommandRefused as refusal:
             await self._refuse(refusal, tag)
         except asyncio.CancelledError:
-            await self._refuse(errors.interrupted(), tag)
+            if not self._writer.is_closing():
+                await self._refuse(errors.interrupted(), tag)
         except Exception as error:  # one command's bug must not take the router down
             self._router.log.add("system,error,critical", f"{sentence.command}: {type(error).__name__}: {error}")
             await self._refuse(CommandRefused(f"stand-in failed: {type(error).__name__}: {error}"), tag)
@@ -277,25 +278,31 @@ class Session:
                     raise ConnectionResetError("the client reads nothing") from error
 
     async def _close(self, reason: str) -> None:
-        """The safe mode of a session that did not say `/quit` is undone before anything else."""
+        """Stops what runs, undoes a held safe mode, says goodbye.
+
+        All of it happens before the first wait: whoever cancels this meanwhile finds nothing half done.
+        """
         tasks = [task for task in (*self._running.values(), self._untagged) if task is not None and not task.done()]
-        if self._quit:
-            self._router.safe_mode.quit(self._number)
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._quit:
+            self._router.safe_mode.quit(self._number)
         self._router.safe_mode.lost(self._number)
         self._router.sessions.pop(self._number, None)
         if self._caller is not None:
             self._router.log.add(
                 "system,info,account", f"user {self._caller.user} logged out from {self._address} via {self._via}"
             )
-        with contextlib.suppress(OSError, TimeoutError):
-            if reason:
-                self._writer.write(encode_sentence(["!fatal", reason]))
-            self._writer.close()
-            await asyncio.wait_for(self._writer.wait_closed(), 1)
+        if reason:
+            self._writer.write(encode_sentence(["!fatal", reason]))
+        self._writer.close()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+            with contextlib.suppress(OSError, TimeoutError):
+                await asyncio.wait_for(self._writer.wait_closed(), limits.CLOSE_TIMEOUT)
+        finally:
+            self._writer.transport.abort()
 
 
 def _tagged(words: list[str], tag: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_interface
 
 from anycastlab.virtual_router import defaults, errors, limits
 from anycastlab.virtual_router.dataplane.api import Snapshot
@@ -82,6 +83,8 @@ class Store:
         known = self.schema.menu(menu)
         out = {".id": row.id} if row.id else {}
         out |= row.values
+        if menu == "/ip/address":
+            out |= _of_address(row.values)
         table = {**defaults.DEFAULTS.get(menu, {}), **defaults.BY_TYPE.get((menu, row.values.get("type", "A")), {})}
         for name, value in table.items():
             if name not in out and (known is None or not known.singleton or self._takes(known, name)):
@@ -114,8 +117,17 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------------
 
-    def add(self, menu: Menu, arguments: Mapping[str, str], place_before: str | None = None) -> Row:
-        """Appends a row, or puts it before another one. Raises CommandRefused."""
+    def add(
+        self,
+        menu: Menu,
+        arguments: Mapping[str, str],
+        place_before: str | None = None,
+        made: Mapping[str, str] | None = None,
+    ) -> Row:
+        """Appends a row, or puts it before another one. `made` are properties that RouterOS itself gives a new row.
+
+        Raises CommandRefused.
+        """
         table = self.rows(menu.path)
         if len(table) >= limits.MAX_ROWS_PER_MENU:
             raise errors.failure(f"out of memory: {limits.MAX_ROWS_PER_MENU} rows in {menu.path}")
@@ -130,7 +142,7 @@ class Store:
         if needed:
             raise errors.missing_arguments(needed)
         at = len(table) if place_before is None else self._position(menu, place_before)
-        candidate = Row("*0", values)
+        candidate = Row("*0", {**values, **(made or {})})
         self._check_unique(menu, candidate)
         self.guard(menu.path, self.shown(menu.path, candidate))
         row = replace(candidate, id=self._new_id(menu.path))
@@ -310,6 +322,13 @@ class Store:
     def _replace(self, menu: str, table: tuple[Row, ...]) -> None:
         self._tables[menu] = table
         self.on_change()
+
+
+def _of_address(values: Mapping[str, str]) -> dict[str, str]:
+    """What RouterOS works out for an address."""
+    interface = values.get("interface", "")
+    network = str(ip_interface(values.get("address", "0.0.0.0")).network.network_address)
+    return {"network": values.get("network", network), "actual-interface": interface, "vrf": "main", "slave": "false"}
 
 
 def _leading_fixed(table: Sequence[Row]) -> int:

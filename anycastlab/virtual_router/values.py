@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from datetime import date, time
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_network
 
 from anycastlab.virtual_router import errors
@@ -112,6 +113,14 @@ def _time(name: str, text: str, kind: Kind, _names: Names) -> str:
     return print_ms(value)
 
 
+def _date(_name: str, text: str, _kind: Kind, _names: Names) -> str:
+    return date.fromisoformat(text).isoformat()
+
+
+def _clock(_name: str, text: str, _kind: Kind, _names: Names) -> str:
+    return time.fromisoformat(text).isoformat("seconds")
+
+
 def _ip(_name: str, text: str, _kind: Kind, _names: Names) -> str:
     return str(IPv4Address(text))
 
@@ -127,6 +136,10 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def _prefix(_name: str, text: str, _kind: Kind, _names: Names) -> str:
     """Always with a length: a host gains /32."""
     return str(_network(text))
+
+
+def _prefix6(_name: str, text: str, _kind: Kind, _names: Names) -> str:
+    return str(IPv6Network(text, strict=False))
 
 
 def _peer(_name: str, text: str, _kind: Kind, _names: Names) -> str:
@@ -203,11 +216,14 @@ _CONVERTERS: dict[str, Callable[[str, str, Kind, Names], str]] = {
     "number": _number,
     "size": _size,
     "time": _time,
+    "date": _date,
+    "clock": _clock,
     "ip": _ip,
     "address": _address,
     "addresses": _listed(_address),
     "prefix": _prefix,
     "prefixes": _listed(_prefix),
+    "prefix6": _prefix6,
     "peer": _peer,
     "cidr": _cidr,
     "range": _range,

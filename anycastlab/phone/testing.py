@@ -10,6 +10,7 @@ import errno
 import heapq
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -177,7 +178,7 @@ class DnsServer:
         return f"127.0.0.1@{self.port}"
 
     def answers(self, wire: bytes, transport: str) -> list[Answer]:
-        request = Request(wire, transport)
+        request = Request(wire, transport, at_ns=time.monotonic_ns())
         self.requests.append(request)
         return list(self.handle(request))
 

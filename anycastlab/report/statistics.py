@@ -174,7 +174,9 @@ def returned_after(fault: FaultWindow | None, log: Iterable[Announcement]) -> fl
     lost = tuple(
         target
         for target in fault.targets
-        if any(e.node == target and not e.announced and e.time_ns >= fault.began_ns for e in events)
+        if any(
+            e.node == target and not e.announced and fault.began_ns <= e.time_ns <= fault.reverted_ns for e in events
+        )
     )
     return _all_become(True, lost, fault.reverted_ns, None, events)
 

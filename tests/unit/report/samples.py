@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from zlib import crc32
 
 from anycastlab.phone import mix, records, schedule, summary
@@ -18,6 +19,8 @@ NS = 1_000_000_000
 IDENTITY = "id.anycast.lan"
 NODES = ("node01", "node02", "node03")
 START_NS = 5 * NS
+LAB = mix.load("lab")
+ENTRIES = {e.name.removeprefix("{random}."): e for e in LAB.entries}
 
 
 @dataclass
@@ -71,7 +74,7 @@ class Home:
 def run(
     scenario: str, title: str, what: str, home: Home, *, number: int = 1, rate: float = 20.0, **changes: object
 ) -> Run:
-    parameters = Parameters(rate=rate, duration_s=45, seed=number, nonce="sample", mix=mix.load("lab"))
+    parameters = Parameters(rate=rate, duration_s=45, seed=number, nonce="sample", mix=LAB)
     network = MemoryNetwork(home.answer)
     sender = Sender(Setup((Server("10.1.9.53", 53),)), schedule.make(parameters), START_NS, network)
     queries = tuple(_blur(record) for record in sender.run())
@@ -99,7 +102,8 @@ def run(
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def several() -> list[Run]:
+@cache
+def several() -> tuple[Run, ...]:
     """A report's worth: repeats, a failed and a void run, the last resort, names with every character that bites."""
     freeze = [
         run(
@@ -111,7 +115,7 @@ def several() -> list[Run]:
         )
         for n, after in ((1, 0.87), (2, 0.79), (3, 0.95))
     ]
-    return [
+    return (
         run("kill", "Kill the serving node", "node02 killed", Home(dead=("node02",), withdrawn_after_s=0.0)),
         *freeze,
         run("all-dead", "Every node dead, last resort on", "all nodes dead", Home(dead=NODES, redirect_after_s=1.05)),
@@ -125,12 +129,11 @@ def several() -> list[Run]:
             verdict=Verdict.VOID, reason="No packet of the client met the fault.",
             proof=(Proof(False, "The rule on node03 matched 0 packets."),),
         ),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def _right(request: Request) -> bytes:
-    entries = {e.name.removeprefix("{random}."): e for e in mix.load("lab").entries}
-    entry = entries.get(request.name) or entries[request.name.partition(".")[2]]
+    entry = ENTRIES.get(request.name) or ENTRIES[request.name.partition(".")[2]]
     (data,) = entry.data or (b"\x00\x00\x00\x00",)
     return request.reply(".".join(str(octet) for octet in data))
 

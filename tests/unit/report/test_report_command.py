@@ -1,0 +1,55 @@
+"""`anycastlab report`: what it prints, and what it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from anycastlab.report import run
+from anycastlab.report.command import report
+from anycastlab.report.run import ReportError
+from tests.unit.report import samples
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for one in samples.several():
+        run.write(one, folder / f"{one.scenario}-{one.number}")
+    return folder
+
+
+def printed(runs: Path, form: str, width: int = 80) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        report([runs], console, form=form)
+    return capture.get()
+
+
+def test_the_table_names_why_runs_are_void_or_failed(runs: Path) -> None:
+    assert "freeze-idle, run 1: VOID: No packet of the client met the fault." in printed(runs, "table", 200)
+
+
+@pytest.mark.parametrize(("form", "lines"), [("markdown", 11), ("csv", 9)])
+def test_text_forms_are_not_wrapped_or_styled(runs: Path, form: str, lines: int) -> None:
+    text = printed(runs, form)
+
+    assert len(text.splitlines()) == lines
+    assert "\x1b" not in text
+
+
+def test_out_is_a_folder_or_a_page(runs: Path, tmp_path: Path) -> None:
+    quiet = Console(quiet=True)
+
+    assert report([runs], quiet, tmp_path / "r") == [tmp_path / "r" / f"report.{end}" for end in ("html", "md", "csv")]
+    assert report([runs], quiet, tmp_path / "one.html") == [tmp_path / "one.html"]
+    assert (tmp_path / "one.html").read_text() == (tmp_path / "r" / "report.html").read_text()
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ReportError, match="Cannot write"):
+        report([runs], Console(quiet=True), tmp_path / "file" / "r")

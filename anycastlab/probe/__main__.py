@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     probe.start()
     gc.freeze()  # what exists now stays; later collections need not look at it
     loop.run()
+    loop.close()
     return 0
 
 

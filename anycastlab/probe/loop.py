@@ -23,6 +23,8 @@ Callback = Callable[[], None]
 class Descriptor(Protocol):
     def fileno(self) -> int: ...
 
+    def close(self) -> None: ...
+
 
 class Timer:
     """One call in the future; `cancel()` is allowed at any time."""
@@ -45,6 +47,7 @@ class Loop:
         self.lateness_s = 0.0
         """How late the timers of the current turn are; what a measured time may be wrong by."""
         self._poll = select.poll()
+        self._descriptors: dict[int, Descriptor] = {}
         self._readers: dict[int, Callback] = {}
         self._writers: dict[int, Callback] = {}
         self._timers: list[tuple[float, int, Timer]] = []
@@ -78,20 +81,21 @@ class Loop:
 
     def on_readable(self, descriptor: Descriptor, callback: Callback) -> None:
         self._readers[descriptor.fileno()] = callback
-        self._watch(descriptor.fileno())
+        self._watch(descriptor)
 
     def on_writable(self, descriptor: Descriptor, callback: Callback | None) -> None:
         if callback is None:
             self._writers.pop(descriptor.fileno(), None)
         else:
             self._writers[descriptor.fileno()] = callback
-        self._watch(descriptor.fileno())
+        self._watch(descriptor)
 
     def forget(self, descriptor: Descriptor) -> None:
         """Before closing; safe when it was not watched."""
         number = descriptor.fileno()
-        if self._readers.pop(number, None) or self._writers.pop(number, None):
-            self._writers.pop(number, None)
+        self._readers.pop(number, None)
+        self._writers.pop(number, None)
+        if self._descriptors.pop(number, None) is not None:
             self._poll.unregister(number)
 
     def run(self) -> None:
@@ -100,6 +104,14 @@ class Loop:
 
     def stop(self) -> None:
         self._running = False
+
+    def close(self) -> None:
+        """Close every descriptor that is still watched; nothing is called any more."""
+        self.stop()
+        self._timers.clear()
+        for descriptor in list(self._descriptors.values()):
+            self.forget(descriptor)
+            descriptor.close()
 
     def turn(self) -> None:
         """Sleep until something is due, then serve sockets, then timers."""
@@ -120,9 +132,11 @@ class Loop:
             if timer.callback is not None:
                 timer.callback()
 
-    def _watch(self, number: int) -> None:
+    def _watch(self, descriptor: Descriptor) -> None:
+        number = descriptor.fileno()
         mask = (select.POLLIN if number in self._readers else 0) | (select.POLLOUT if number in self._writers else 0)
         if mask:
+            self._descriptors[number] = descriptor
             self._poll.register(number, mask)
         else:
-            self._poll.unregister(number)
+            self.forget(descriptor)

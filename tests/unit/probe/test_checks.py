@@ -1,0 +1,212 @@
+"""Each question against a small name server in this process, over real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+
+from anycastlab.probe.checks import Check, Query, Repeated, identity, random_local
+from anycastlab.probe.config import Question
+from anycastlab.probe.health import Outcome, Result
+from anycastlab.probe.loop import Loop
+
+Handle = Callable[[dns.message.Message], list[tuple[float, bytes]]]
+HOST = "127.0.0.1"
+TIMEOUT_S = 0.15
+
+
+class Server:
+    """Answers each query with whatever `handle` says: (after how many seconds, which bytes)."""
+
+    def __init__(self) -> None:
+        self.handle: Handle = lambda query: [(0, answer(query, "node01"))]
+        self.queries: list[dns.message.Message] = []
+        self.ports: list[int] = []
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((HOST, 0))
+        self.address = (HOST, self.socket.getsockname()[1])
+        self._timers: list[threading.Timer] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            data, sender = self.socket.recvfrom(2048)
+            if not data:
+                return
+            query = dns.message.from_wire(data)
+            self.queries.append(query)
+            self.ports.append(sender[1])
+            for delay, reply in self.handle(query):
+                if delay:
+                    timer = threading.Timer(delay, self.socket.sendto, (reply, sender))
+                    self._timers.append(timer)
+                    timer.start()
+                else:
+                    self.socket.sendto(reply, sender)
+
+    def close(self) -> None:
+        for timer in self._timers:
+            timer.join()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", self.address)
+        self._thread.join()
+        self.socket.close()
+
+
+def answer(query: dns.message.Message, text: str, rcode: dns.rcode.Rcode = dns.rcode.NOERROR) -> bytes:
+    reply = dns.message.make_response(query)
+    reply.set_rcode(rcode)
+    if text:
+        reply.answer.append(dns.rrset.from_text(query.question[0].name, 0, "IN", "TXT", f'"{text}"'))
+    return reply.to_wire()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.close()
+
+
+def run(loop: Loop, seconds: float) -> None:
+    loop.call_later(seconds, loop.stop)
+    loop.run()
+    loop.close()
+
+
+def check(server: tuple[str, int], query: Query, wait_s: float = TIMEOUT_S + 0.05) -> Result:
+    loop = Loop()
+    results: list[Result] = []
+    Check(loop, server, query, TIMEOUT_S, results.append)
+    run(loop, wait_s)
+    assert len(results) == 1
+    return results[0]
+
+
+WHO = identity("id.anycast.lan", "node01")
+
+
+def test_the_expected_record_is_good(server: Server) -> None:
+    result = check(server.address, WHO)
+    assert (result.outcome, result.detail) == (Outcome.OK, "node01")
+    assert result.latency_s < TIMEOUT_S
+
+
+@pytest.mark.parametrize("rcode", [dns.rcode.REFUSED, dns.rcode.SERVFAIL, dns.rcode.NXDOMAIN])
+def test_any_other_code_is_wrong(server: Server, rcode: dns.rcode.Rcode) -> None:
+    server.handle = lambda query: [(0, answer(query, "", rcode))]
+    result = check(server.address, WHO)
+    assert result.outcome is Outcome.WRONG
+    assert dns.rcode.to_text(rcode) in result.detail
+
+
+def test_another_node_and_a_blocked_name_are_wrong(server: Server) -> None:
+    server.handle = lambda query: [(0, answer(query, "node02"))]
+    assert check(server.address, WHO).outcome is Outcome.WRONG
+    server.handle = lambda query: [(0, answer(query, ""))]
+    assert check(server.address, WHO).outcome is Outcome.WRONG
+
+
+def test_silence_is_silent_at_the_deadline(server: Server) -> None:
+    server.handle = lambda _: []
+    result = check(server.address, WHO)
+    assert result.outcome is Outcome.SILENT
+    assert TIMEOUT_S <= result.latency_s < TIMEOUT_S + 0.05
+
+
+def test_a_closed_port_is_gone_at_once() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind((HOST, 0))
+        address = unused.getsockname()
+    result = check(address, WHO)
+    assert result.outcome is Outcome.GONE
+    assert result.latency_s < TIMEOUT_S / 2
+
+
+def test_forged_replies_do_not_count_and_do_not_hide_the_true_one(server: Server) -> None:
+    def handle(query: dns.message.Message) -> list[tuple[float, bytes]]:
+        forged = dns.message.from_wire(answer(query, "node01"))
+        forged.id ^= 1
+        return [(0, forged.to_wire()), (0, b"garbage"), (0.02, answer(query, "node02"))]
+
+    server.handle = handle
+    assert check(server.address, WHO).detail.endswith("node02 instead of node01")
+
+
+def test_a_late_answer_is_a_failure_and_a_sign_of_life(server: Server) -> None:
+    server.handle = lambda query: [(2 * TIMEOUT_S, answer(query, "node01"))]
+    loop = Loop()
+    results: list[Result] = []
+    signs: list[float] = []
+    Check(loop, server.address, WHO, TIMEOUT_S, results.append, signs.append, listen_s=1.0)
+    run(loop, 3 * TIMEOUT_S)
+    assert [result.outcome for result in results] == [Outcome.SILENT]
+    assert len(signs) == 1
+
+
+@pytest.mark.parametrize(
+    ("rcode", "outcome"),
+    [
+        (dns.rcode.NXDOMAIN, Outcome.OK),
+        (dns.rcode.NOERROR, Outcome.OK),
+        (dns.rcode.SERVFAIL, Outcome.WRONG),
+        (dns.rcode.REFUSED, Outcome.WRONG),
+    ],
+)
+def test_a_local_name_only_has_to_come_back(server: Server, rcode: dns.rcode.Rcode, outcome: Outcome) -> None:
+    server.handle = lambda query: [(0, answer(query, "", rcode))]
+    assert check(server.address, random_local("probe.anycast.lan")).outcome is outcome
+
+
+def test_no_two_local_names_are_the_same(server: Server) -> None:
+    loop = Loop()
+    question = Question(interval_s=0.05, timeout_s=0.05, rise=1, fall=1)
+    Repeated(loop, question, server.address, lambda: random_local("probe.anycast.lan"), lambda _: None)
+    run(loop, 0.42)
+    names = [query.question[0].name.to_text() for query in server.queries]
+    assert len(names) >= 8
+    assert len(set(names)) == len(names)
+    assert all(name.endswith(".probe.anycast.lan.") for name in names)
+    # A fresh socket each: nothing of an earlier query can be taken for its answer
+    assert len(set(server.ports)) > len(server.ports) // 2
+
+
+def test_a_hanging_question_delays_no_other(server: Server) -> None:
+    # Given a question that never gets an answer, and one that always does
+    loop = Loop()
+    asked: list[float] = []
+    server.handle = lambda query: [] if query.question[0].name.labels[0] == b"hang" else [(0, answer(query, "node01"))]
+    often = Question(interval_s=0.05, timeout_s=0.05, rise=1, fall=1)
+    hang = Question(interval_s=0.3, timeout_s=0.3, rise=1, fall=1)
+    hung: list[Result] = []
+    Repeated(loop, hang, server.address, lambda: identity("hang.lan", "x"), hung.append)
+    Repeated(loop, often, server.address, lambda: WHO, lambda result: asked.append(result.sent))
+    # When both run for a while
+    run(loop, 0.75)
+    # Then the second keeps its grid, and the first counts each silence as a failure
+    gaps = [later - earlier for earlier, later in pairwise(asked)]
+    assert len(asked) >= 13
+    assert max(gaps) < 0.1
+    assert [result.outcome for result in hung] == [Outcome.SILENT] * len(hung)
+    assert len(hung) == 2
+
+
+def test_an_answer_that_waits_in_the_socket_is_not_a_timeout(server: Server) -> None:
+    # Given a probe that gets no processor time past the deadline, while the answer has long arrived
+    loop = Loop()
+    results: list[Result] = []
+    Check(loop, server.address, WHO, TIMEOUT_S, results.append)
+    time.sleep(2 * TIMEOUT_S)
+    run(loop, 0.02)
+    # Then it is good, but its latency is not held against the resolver
+    assert [result.outcome for result in results] == [Outcome.OK]
+    assert not results[0].measured

@@ -132,8 +132,8 @@ class Netwatch:
         for watch in self.watches.values():
             if not watch.testing and watch.next_at <= now:
                 watch.testing = True
-                # A test that takes longer than the interval delays the next one; it is never run twice at a time.
-                watch.next_at = max(watch.next_at + watch.entry.interval_s, now)
+                # Counted from the start; a test that takes longer delays the next one and never runs beside it.
+                watch.next_at = now + watch.entry.interval_s
                 found.append(watch.entry)
         return found
 

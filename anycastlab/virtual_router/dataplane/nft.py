@@ -22,6 +22,20 @@ from anycastlab.virtual_router.dataplane.rows import enabled, items
 TABLE = "anycastlab"
 
 
+# Without an expression that needs it, the kernel tracks nothing, and a NAT rule that is switched on later would catch
+# connections that a real router had long decided about.
+_TRACKING = (
+    "  chain tracking {",
+    "    type filter hook prerouting priority mangle; policy accept;",
+    "    ct state new counter",
+    "  }",
+    "  chain tracking_own {",
+    "    type filter hook output priority mangle; policy accept;",
+    "    ct state new counter",
+    "  }",
+)
+
+
 class RuleNotEmulated(ValueError):  # noqa: N818 - says what it is about
     """Which part of a rule is not emulated, as `name=value`."""
 
@@ -469,6 +483,7 @@ def render(snapshot: Snapshot, interfaces: Interfaces) -> tuple[str, Notes]:
     lines: list[str] = []
     for family in ("ip", "ip6"):
         lines += [f"table {family} {TABLE}", f"delete table {family} {TABLE}", f"table {family} {TABLE} {{"]
+        lines += _TRACKING
         for section in SECTIONS:
             if section.family == family:
                 lines += _section_lines(section, snapshot, lists, notes)

@@ -154,16 +154,20 @@ class _Parser:
 
     def block(self, until: str, menu: str) -> Block:
         commands: list[Command] = []
+        unused = ""
         while True:
             self.blanks(lines=True)
-            if self.at >= len(self.source):
-                if until:
+            ended = self.at >= len(self.source) or (until and self.peek() == until)
+            if unused and (ended or self.peek() == "/"):
+                # Nothing uses it as a context, so it was meant as a command, and not one of ours.
+                raise self.fail(f"{unused}: unknown command")
+            if ended:
+                if until and self.at >= len(self.source):
                     raise self.fail(f"expected {until}")
-                return Block(tuple(commands))
-            if until and self.peek() == until:
                 return Block(tuple(commands))
             before = self.at
             command, menu = self.command(menu)
+            unused = menu if command is None else ""
             if command is not None:
                 commands.append(command)
             if self.at == before:

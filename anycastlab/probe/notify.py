@@ -29,6 +29,11 @@ class Notifier:
     def stopping(self) -> None:
         self._send("STOPPING=1")
 
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
     def _send(self, text: str) -> None:
         if self._socket is not None:
             try:

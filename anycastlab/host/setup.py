@@ -140,15 +140,10 @@ def _incus_packages(facts: SetupFacts) -> tuple[str, ...]:
     wanted = {requirement.package for requirement in INCUS} & facts.missing
     if not wanted:
         return ()
-    if facts.distribution.needs_backports:  # its lists may not know them yet
-        return tuple(requirement.package for requirement in INCUS if requirement.package in wanted)
-    if not facts.incus_packages:
-        raise HostError(
-            f"The package sources of {facts.distribution.name or facts.distribution.identifier} here lack Incus.",
-            "Run `apt-get update`; on Ubuntu it is in `universe`.",
-        )
-    named = tuple(name for name in facts.incus_packages if name in wanted)
-    return named or facts.incus_packages  # one package `incus` with everything in it
+    # Lists that know nothing (never updated, or before backports were added) say nothing: these are the names by then.
+    known = facts.incus_packages or tuple(requirement.package for requirement in INCUS)
+    named = tuple(name for name in known if name in wanted)
+    return named or known  # one package `incus` with everything in it
 
 
 def _backports_step(facts: SetupFacts) -> Step:

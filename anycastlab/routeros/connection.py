@@ -23,7 +23,14 @@ from dataclasses import dataclass, field
 from librouteros.exceptions import ConnectionClosed, FatalError, LibRouterosError
 from librouteros.protocol import ApiProtocol, decode_length, determine_length, encode_length
 
-from anycastlab.routeros.errors import RouterDenied, RouterError, RouterLost, RouterUnreachable, refused
+from anycastlab.routeros.errors import (
+    RouterDenied,
+    RouterError,
+    RouterLost,
+    RouterRefused,
+    RouterUnreachable,
+    refused,
+)
 from anycastlab.routeros.limits import CALL_TIMEOUT_S, MAX_ROWS, MAX_SENTENCE_WORDS, MAX_WORD_BYTES
 from anycastlab.routeros.transport import Opener, Transport, open_transport
 
@@ -55,11 +62,10 @@ class Words(ApiProtocol):  # type: ignore[misc]
     """librouteros's framing, bounded, silent (its own logs every word, the password too) and lossless."""
 
     def writeSentence(self, cmd: str, *words: str) -> None:  # noqa: N802  the library's name
-        parts = []
-        for word in (cmd, *words):
-            data = word.encode("utf-8", "surrogateescape")
-            parts += [encode_length(len(data)), data]
-        self.transport.write(b"".join([*parts, b"\x00"]))
+        self.transport.write(_encode((cmd, *words)))
+
+    def writeSentences(self, sentences: Sequence[Sequence[str]]) -> None:  # noqa: N802
+        self.transport.write(b"".join(_encode(words) for words in sentences))
 
     def readWord(self) -> str:  # noqa: N802
         first = self.transport.read(1)
@@ -81,6 +87,14 @@ class Words(ApiProtocol):  # type: ignore[misc]
         if words[0] == "!fatal":
             raise FatalError(" ".join(words[1:]) or "no reason given")
         return words[0], tuple(words[1:])
+
+
+def _encode(words: Sequence[str]) -> bytes:
+    parts = []
+    for word in words:
+        data = word.encode("utf-8", "surrogateescape")
+        parts += [encode_length(len(data)), data]
+    return b"".join([*parts, b"\x00"])
 
 
 class Connection:
@@ -157,6 +171,30 @@ class Connection:
             except _ClosedError as again:
                 raise again.lost from again
 
+    def call_many(self, commands: Sequence[Sequence[str]]) -> list[list[Reply] | RouterRefused]:
+        """Several readings in one round trip, told apart by `.tag`; a refused one is in its place in the answer.
+
+        The router runs them side by side, so they must not depend on each other. Errors as `call`, but for traps.
+        """
+        if not commands:
+            return []
+        if any(command[0].rsplit("/", 1)[-1] not in _READING for command in commands):
+            raise ValueError("only readings can be asked side by side")
+        reusing = self.is_open and self._used
+        if self._pinned and not self.is_open:
+            raise RouterLost(f"The session with router {self.host} is gone.", host=self.host)
+        self.open()
+        try:
+            return self._exchange_tagged(commands)
+        except _ClosedError as error:
+            if not reusing or self._pinned:
+                raise error.lost from error
+            self._open()
+            try:
+                return self._exchange_tagged(commands)
+            except _ClosedError as again:
+                raise again.lost from again
+
     def print(self, menu: str, proplist: Sequence[str] = (), *queries: str) -> list[Reply]:
         """Every row of a menu, whole, with just the named properties."""
         words = [f"=.proplist={','.join(proplist)}"] if proplist else []
@@ -227,15 +265,33 @@ class Connection:
         return error
 
     def _exchange(self, command: str, words: Sequence[str]) -> list[Reply]:
-        """One sentence out, one answer in. Anything but a well-formed answer closes the session."""
+        """One sentence out, one answer in."""
+        with self._guarded(command) as protocol:
+            protocol.writeSentence(command, *words)
+            rows, traps = _read_answer(protocol)
+        if traps:
+            raise self._refused(command, traps)
+        return rows
+
+    def _exchange_tagged(self, commands: Sequence[Sequence[str]]) -> list[list[Reply] | RouterRefused]:
+        with self._guarded(commands[0][0]) as protocol:
+            protocol.writeSentences([(*command, f".tag={number}") for number, command in enumerate(commands)])
+            answers = _read_tagged(protocol, len(commands))
+        return [
+            self._refused(command[0], traps) if traps else rows
+            for command, (rows, traps) in zip(commands, answers, strict=True)
+        ]
+
+    @contextmanager
+    def _guarded(self, command: str) -> Iterator[Words]:
+        """Around one exchange: anything but a well-formed answer closes the session."""
         protocol, transport = self._protocol, self._transport
         assert protocol is not None
         assert transport is not None
         self.round_trips += 1
         transport.deadline = self._clock() + self._call_timeout_s
         try:
-            protocol.writeSentence(command, *words)
-            rows, traps = _read_answer(protocol)
+            yield protocol
         except (ConnectionClosed, ConnectionError) as error:
             self.close()
             raise _ClosedError(self._lost(command, "the router closed the connection")) from error
@@ -252,11 +308,11 @@ class Connection:
             self.close()  # interrupted inside an answer: the rest of it must not be taken for the next one
             raise
         self._used = True
-        if traps:
-            # With several traps the last is the verdict, the ones before are its reasons.
-            message = "; ".join(dict.fromkeys(trap.get("message", "") for trap in traps))
-            raise refused(message, traps[-1].get("category", ""), command, self.host)
-        return rows
+
+    def _refused(self, command: str, traps: Sequence[Reply]) -> RouterRefused:
+        # With several traps the last is the verdict, the ones before are its reasons.
+        message = "; ".join(dict.fromkeys(trap.get("message", "") for trap in traps))
+        return refused(message, traps[-1].get("category", ""), command, self.host)
 
     def _lost(self, command: str, reason: str) -> RouterLost:
         return RouterLost(
@@ -290,6 +346,33 @@ def _read_answer(protocol: Words) -> tuple[list[Reply], list[Reply]]:
             return ([*rows, last] if last else rows), traps
         elif kind not in ("", "!empty"):
             raise GarbageError(f"{kind[:40]!r} is no reply word")
+
+
+def _read_tagged(protocol: Words, count: int) -> list[tuple[list[Reply], list[Reply]]]:
+    """Rows and traps of each of `count` commands; their sentences may come mixed."""
+    answers: list[tuple[list[Reply], list[Reply]]] = [([], []) for _ in range(count)]
+    open_tags = {f".tag={number}": number for number in range(count)}
+    total = 0
+    while open_tags:
+        kind, words = protocol.readSentence()
+        tag = next((word for word in words if word.startswith(".tag=")), "")
+        if kind == "":
+            continue
+        if tag not in open_tags:
+            raise GarbageError(f"an answer to nothing asked ({tag[:40] or kind[:40]})")
+        rows, traps = answers[open_tags[tag]]
+        if kind == "!re":
+            rows.append(_attributes(words))
+            total += 1
+            if total > MAX_ROWS:
+                raise GarbageError(f"more than {MAX_ROWS} rows")
+        elif kind == "!trap":
+            traps.append(_attributes(words))
+        elif kind == "!done":
+            del open_tags[tag]
+        elif kind != "!empty":
+            raise GarbageError(f"{kind[:40]!r} is no reply word")
+    return answers
 
 
 def _attributes(words: Sequence[str]) -> Reply:

@@ -1,8 +1,9 @@
 """pyinfra's way to a router: `@routeros/HOST`.
 
 A command is JSON: one API command as a list of words (`["/ip/address/print", "=.proplist=address"]`), or a list of
-such. One command answers with a JSON object per row; several answer with one JSON list of rows per command, `null` for
-a menu that does not exist. So facts about a router are ordinary facts. Operations write through `connection`.
+readings, asked side by side. One command answers with a JSON object per row; several answer with one JSON list of rows
+per command, `null` for a menu that does not exist. So facts about a router are ordinary facts. Operations write through
+`connection`.
 
 A real router must be there when pyinfra connects. The router of an empty lab is created by the same run: with
 `routeros_may_be_absent` connecting never fails, and until the operations run, an unreachable router has empty facts.
@@ -13,9 +14,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import IOBase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyinfra import logger
 from pyinfra.api.exceptions import ConnectError
@@ -26,16 +27,19 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 from typing_extensions import Unpack, override
 
 from anycastlab.paths import state_dir
-from anycastlab.routeros.connection import Connection, Reply, Target
+from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
-from anycastlab.routeros.errors import NoCredentials, NoSuchCommand, RouterError, RouterUnreachable
+from anycastlab.routeros.errors import NoCredentials, RouterError, RouterUnreachable
 from anycastlab.routeros.limits import API_PORT, API_TLS_PORT, APPEAR_INTERVAL_S, APPEAR_TIMEOUT_S
+from anycastlab.routeros.reading import read_many
 
 if TYPE_CHECKING:
     from pyinfra.api.arguments import ConnectorArguments
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
+
+T = TypeVar("T")
 
 _SECRET_WORD = re.compile(r'("=(?:tcp-md5-key|password)=)(?:[^"\\]|\\.)*"')
 
@@ -171,28 +175,22 @@ class RouterOSConnector(BaseConnector):
 
     def _run(self, commands: list[list[str]], batch: bool) -> list[str]:
         if len(commands) == 1 and not batch:
-            return [json.dumps(row) for row in self._call(commands[0])]
-        lines = []
-        for words in commands:
-            try:
-                lines.append(json.dumps(self._call(words)))
-            except NoSuchCommand:
-                lines.append("null")
-        return lines
+            return [json.dumps(row) for row in self._patiently(lambda: self.connection.call(*commands[0]))]
+        return [json.dumps(rows) for rows in self._patiently(lambda: read_many(self.connection, commands))]
 
-    def _call(self, words: Sequence[str]) -> list[Reply]:
-        """One command; the first one of a run may wait for a router that its own deploy has just started."""
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """The first command of a run may wait for a router that its own deploy has just started."""
         give_up = time.monotonic() + (APPEAR_TIMEOUT_S if self._may_appear() else 0)
         while True:
             try:
-                rows = self.connection.call(*words)
+                answer = ask()
             except RouterUnreachable:
                 if time.monotonic() >= give_up:
                     raise
                 time.sleep(APPEAR_INTERVAL_S)
             else:
                 self._seen = True
-                return rows
+                return answer
 
     def _may_appear(self) -> bool:
         return bool(self.data["routeros_may_be_absent"]) and self._executing and not self._seen

@@ -1,7 +1,7 @@
 """What is read from a router before anything is planned: every menu once, whole, with the properties needed. Pure.
 
 The commands are data, so that the pyinfra fact and the plain functions read the same: `reading_commands` says what to
-ask, `reading_from` makes a `Reading` of the answers. One round trip per menu.
+ask, `reading_from` makes a `Reading` of the answers. All menus are asked side by side, in one round trip.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 
 from anycastlab.routeros.connection import Connection, Reply
-from anycastlab.routeros.errors import NoSuchCommand
+from anycastlab.routeros.errors import NoSuchCommand, RouterRefused
 from anycastlab.routeros.row import MENUS, SETTINGS, tag_of
 from anycastlab.routeros.rows import Device, proplist
 from anycastlab.routeros.version import Capabilities, capabilities
@@ -86,10 +86,18 @@ def read(connection: Connection) -> Reading:
     """Reads a router over a connection."""
     rows = connection.call(*VERSION_COMMAND)
     version = rows[0].get("version", "") if rows else ""
-    answers: list[list[Reply] | None] = []
-    for command in reading_commands(version, connection.host):
-        try:
-            answers.append(connection.call(*command))
-        except NoSuchCommand:
-            answers.append(None)
+    answers = read_many(connection, reading_commands(version, connection.host))
     return reading_from(version, answers, connection.host)
+
+
+def read_many(connection: Connection, commands: Sequence[Sequence[str]]) -> list[list[Reply] | None]:
+    """Rows of each command in one round trip, None where the menu does not exist; another refusal is raised."""
+    answers: list[list[Reply] | None] = []
+    for answer in connection.call_many(commands):
+        if isinstance(answer, NoSuchCommand):
+            answers.append(None)
+        elif isinstance(answer, RouterRefused):
+            raise answer
+        else:
+            answers.append(answer)
+    return answers

@@ -401,3 +401,48 @@ def test_round_trips_are_counted_and_transport_can_be_injected() -> None:
         assert opened == ["192.0.2.1"]
         assert connection.round_trips == 3  # log-in counts
         connection.close()
+
+
+# --- side by side ----------------------------------------------------------------------------------------------------
+
+
+def test_readings_are_asked_side_by_side_in_one_round_trip() -> None:
+    with running_router() as router:
+        connection = connect(router.port)
+        connection.open()
+        before = connection.round_trips
+        names, missing, dns = connection.call_many(
+            [["/system/identity/print"], ["/no/such/menu/print"], ["/ip/dns/print", "=.proplist=allow-remote-requests"]]
+        )
+        assert names == [{"name": "router"}]
+        assert isinstance(missing, NoSuchCommand)
+        assert dns == [{"allow-remote-requests": "false"}]
+        assert connection.round_trips - before == 1
+        with pytest.raises(ValueError, match="only readings"):
+            connection.call_many([["/ip/dns/set", "=x=y"]])
+        connection.close()
+
+
+def test_mixed_and_late_tagged_answers_find_their_question() -> None:
+    mixed = (
+        sentence("!re", ".tag=1", "=b=1")
+        + sentence("!re", "=a=1", ".tag=0")
+        + sentence("!done", ".tag=1")
+        + sentence("!trap", "=message=no such item", ".tag=0")
+        + sentence("!done", ".tag=0")
+    )
+    with playing(after_login(mixed)) as port:
+        connection = connect(port)
+        first, second = connection.call_many([["/a/print"], ["/b/print"]])
+        connection.close()
+        assert isinstance(first, NoSuchItem)
+        assert second == [{"b": "1"}]
+
+
+@pytest.mark.parametrize("answer", [sentence("!done", ".tag=7"), sentence("!done"), sentence("!re", ".tag=0"), b""])
+def test_a_tagged_answer_to_nothing_asked_closes_the_session(answer: bytes) -> None:
+    with playing(after_login(answer)) as port:
+        connection = connect(port)
+        with pytest.raises(RouterLost):
+            connection.call_many([["/a/print"], ["/b/print"]])
+        assert not connection.is_open

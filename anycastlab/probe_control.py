@@ -1,0 +1,210 @@
+"""The probes as the control machine sees them: read all, drain one, put it back.
+
+How a command reaches a node is the caller's business: `run(node, argv)` gives exit code and standard output, the code
+None when the node could not be reached. A node that cannot be read is `unknown`, never an error: this is what one looks
+at when things are broken.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from anycastlab.errors import AnycastlabError
+from anycastlab.probe.config import ProbeConfig
+
+Run = Callable[[str, Sequence[str]], tuple[int | None, str]]
+Each = Callable[[Callable[[str], "NodeProbe"], Sequence[str]], Iterable["NodeProbe"]]
+State = Literal["announcing", "raising", "withdrawing", "withdrawn", "unknown"]
+
+# Seconds. The probe writes its state every second; a file older than this was left by one that is dead or hung.
+STALE_S = 3.5
+# A drained node is out of the router's table after 0.2 s, or after FRR was restarted by force.
+DRAIN_WAIT_S = 5.0
+# Resolver and local names answered twice, hold-down of a first withdrawal, BGP's own start-up delay of 5 s.
+UNDRAIN_WAIT_S = 20.0
+POLL_S = 0.2
+
+_DEFAULTS = {entry.name: entry.default for entry in ProbeConfig.__dataclass_fields__.values()}
+STATE_PATH = str(_DEFAULTS["state_path"])
+DRAIN_PATH = str(_DEFAULTS["drain_path"])
+# What the flag says, so that a deploy, which drains for itself, does not put back what a person took out.
+DRAINED_BY_OPERATOR = "operator"
+
+
+class DrainError(AnycastlabError):
+    """A node cannot be drained or put back."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The last result of one question on one node."""
+
+    good: bool | None
+    outcome: str = ""
+    latency_s: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class NodeProbe:
+    """What one node's probe thinks. `since_s` is how long it has thought so."""
+
+    name: str
+    state: State
+    announced: bool = False
+    """FRR tells the router about the service address."""
+    cause: str = ""
+    reason: str = ""
+    since_s: float | None = None
+    drained: bool = False
+    p95_s: float | None = None
+    questions: dict[str, Question] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def probe_states(run: Run, nodes: Sequence[str], each: Each = map) -> list[NodeProbe]:
+    """All nodes' states, in the order given. `each` may be a concurrent `map`."""
+    return list(each(lambda name: read_state(run, name), nodes))
+
+
+def read_state(run: Run, node: str) -> NodeProbe:
+    """One node's state; `unknown` with the reason when it cannot be read or is out of date."""
+    code, output = run(node, ["sh", "-c", f"cat {STATE_PATH} && echo && date +%s.%N && ls {DRAIN_PATH} 2>/dev/null; :"])
+    if code is None:
+        return NodeProbe(node, "unknown", reason="the node cannot be reached")
+    lines = output.splitlines()
+    try:
+        raw, node_time = json.loads(lines[0]), float(lines[1])
+    except (IndexError, ValueError):
+        return NodeProbe(node, "unknown", reason="the probe has not written its state; is anycastlab-probe running?")
+    drained = len(lines) > 2
+    age = node_time - float(raw.get("written", 0))
+    if raw.get("cause") == "stopped" or age > STALE_S:
+        return NodeProbe(
+            node, "unknown", cause="stopped", reason=f"the probe has not run for {age:.0f} s", drained=drained
+        )
+    return _parse(node, raw, node_time, drained)
+
+
+def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, each: Each = map) -> NodeProbe:
+    """Takes `node` out of service, until `undrain`, also across a reboot; returns its state when the route is gone.
+
+    Raises `DrainError` when no other node announces (unless `force`), or when the node does not withdraw.
+    """
+    states = {state.name: state for state in probe_states(run, nodes, each)}
+    _require_known(node, states)
+    if states[node].drained and states[node].state == "withdrawn":
+        return states[node]
+    others = [name for name, state in states.items() if name != node and state.announced]
+    if not others and not force:
+        raise DrainError(
+            f"{node} is the last node that announces the service address; draining it would leave the home without.",
+            "Put another node back first (`anycastlab undrain NAME`), or add --force.",
+        )
+    folder = DRAIN_PATH.rsplit("/", 1)[0]
+    code, _ = run(node, ["sh", "-c", f"mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}"])
+    if code != 0:
+        raise DrainError(f"{node} could not be drained: {DRAIN_PATH} cannot be written there.", "Is the node up?")
+    state = _wait(run, node, lambda state: state.state == "withdrawn", DRAIN_WAIT_S)
+    if state.state == "withdrawn" or state.cause == "stopped":
+        return state
+    raise DrainError(
+        f"{node} is marked as drained but has not withdrawn after {DRAIN_WAIT_S:.0f} s: {state.reason}.",
+        f"Look at `anycastlab shell {node} -- journalctl -u anycastlab-probe -n 20`.",
+    )
+
+
+def undrain(run: Run, nodes: Sequence[str], node: str, *, wait_s: float = UNDRAIN_WAIT_S) -> NodeProbe:
+    """Puts `node` back into service; returns its state when it announces. Raises `DrainError` when it does not."""
+    _require_known(node, dict.fromkeys(nodes))
+    code, _ = run(node, ["rm", "-f", DRAIN_PATH])
+    if code != 0:
+        raise DrainError(f"{node} could not be put back: {DRAIN_PATH} cannot be removed there.", "Is the node up?")
+    state = _wait(run, node, lambda state: state.announced, wait_s)
+    if state.announced:
+        return state
+    raise DrainError(
+        f"{node} is no longer drained but does not announce after {wait_s:.0f} s: {state.reason}.",
+        "It will as soon as its probe finds it healthy; `anycastlab probe` shows what is missing.",
+    )
+
+
+def table(states: Sequence[NodeProbe]) -> str:
+    """Plain text for people, one line per node and one per reason that matters."""
+    rows: list[tuple[str, ...]] = [("NODE", "STATE", "SINCE", "RESOLVER", "LOCAL", "WAN", "P95")]
+    for state in states:
+        shown = [_shown(state.questions.get(name)) for name in ("resolver", "local", "wan")]
+        p95 = "-" if state.p95_s is None else f"{1000 * state.p95_s:.1f} ms"
+        word = f"{state.state} (drained)" if state.drained else state.state
+        rows.append((state.name, word, _age(state.since_s), *shown, p95))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"{state.name}: {state.reason}" for state in states if state.cause != "healthy" and state.reason]
+    lines += [f"{state.name}: {text}" for state in states for text in state.problems.values()]
+    return "\n".join(lines)
+
+
+def healthy(states: Sequence[NodeProbe]) -> bool:
+    """Every node announces, or was drained on purpose."""
+    return all(state.announced or state.drained for state in states)
+
+
+def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -> NodeProbe:
+    questions = {}
+    for name, entry in raw["questions"].items():
+        last = entry["last"] or {}
+        questions[name] = Question(
+            entry["good"], last.get("outcome", ""), last.get("latency_s"), str(last.get("detail", ""))
+        )
+    return NodeProbe(
+        name=node,
+        state=raw["state"],
+        announced=bool(raw["effective"]),
+        cause=raw["cause"],
+        reason=raw["reason"],
+        since_s=max(0.0, node_time - float(raw["since"])),
+        drained=drained,
+        p95_s=raw["p95_s"],
+        questions=questions,
+        problems=dict(raw["problems"]),
+    )
+
+
+def _wait(run: Run, node: str, done: Callable[[NodeProbe], bool], seconds: float) -> NodeProbe:
+    deadline = time.monotonic() + seconds
+    while True:
+        state = read_state(run, node)
+        if done(state) or time.monotonic() >= deadline:
+            return state
+        time.sleep(POLL_S)
+
+
+def _require_known(node: str, known: Mapping[str, object]) -> None:
+    if node not in known:
+        raise DrainError(f"There is no node {node}.", f"The nodes are {', '.join(known)}.")
+
+
+def _shown(question: Question | None) -> str:
+    if question is None or question.good is None:
+        return "-"
+    word = "ok" if question.good else "BAD"
+    if question.latency_s is not None and question.outcome == "ok":
+        return f"{word} {1000 * question.latency_s:.1f} ms"
+    return f"{word} {question.outcome}".rstrip()
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,167 @@
+"""Reading, draining and putting back nodes, against a home of three that exists in a dictionary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from anycastlab import probe_control
+from anycastlab.probe_control import DrainError, drain, healthy, probe_states, table, undrain
+
+NOW = 1_800_000_000.0
+
+
+def published(node: str, **more: Any) -> dict[str, Any]:
+    last = {"outcome": "ok", "latency_s": 0.0012, "detail": node, "age_s": 0.1}
+    return {
+        "version": 1,
+        "node": node,
+        "state": "announcing",
+        "effective": True,
+        "cause": "healthy",
+        "reason": "resolver, local names and speed are fine",
+        "since": NOW - 7200,
+        "written": NOW - 0.5,
+        "p95_s": 0.0015,
+        "questions": {name: {"good": True, "last": last} for name in ("resolver", "local")}
+        | {"wan": {"good": None, "last": None}},
+        "problems": {},
+    } | more
+
+
+@dataclass
+class Home:
+    """Nodes whose probes obey the drain flag (or do not)."""
+
+    states: dict[str, dict[str, Any] | None]
+    flags: set[str] = field(default_factory=set)
+    unreachable: set[str] = field(default_factory=set)
+    obeys: bool = True
+    commands: list[tuple[str, str]] = field(default_factory=list)
+
+    def run(self, node: str, argv: Sequence[str]) -> tuple[int | None, str]:
+        if node in self.unreachable:
+            return None, ""
+        command = " ".join(argv)
+        self.commands.append((node, command))
+        if "cat /run/anycastlab/probe.json" in command:
+            state = self.states[node]
+            if state is None:
+                return 1, ""
+            text = f"{json.dumps(state)}\n{NOW:.9f}\n"
+            return 0, text + ("/var/lib/anycastlab/drained\n" if node in self.flags else "")
+        out = "echo operator >/var/lib/anycastlab/drained" in command
+        if out:
+            self.flags.add(node)
+        elif command == "rm -f /var/lib/anycastlab/drained":
+            self.flags.discard(node)
+        else:
+            raise AssertionError(command)
+        if self.obeys:
+            self.states[node] = published(
+                node,
+                state="withdrawn" if out else "announcing",
+                effective=not out,
+                cause="drained" if out else "healthy",
+            )
+        return 0, ""
+
+
+NODES = ("node01", "node02", "node03")
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(probe_control, "POLL_S", 0.001)
+    monkeypatch.setattr(probe_control, "DRAIN_WAIT_S", 0.05)
+    return Home({name: published(name) for name in NODES})
+
+
+def test_all_states_in_order(home: Home) -> None:
+    states = probe_states(home.run, NODES)
+    assert [state.name for state in states] == list(NODES)
+    assert all(state.announced and state.since_s == 7200 for state in states)
+    assert states[0].questions["resolver"].latency_s == 0.0012
+    assert healthy(states)
+    assert json.loads(json.dumps(states[0].to_dict()))["questions"]["wan"]["good"] is None
+
+
+def test_what_cannot_be_read_is_unknown_and_not_an_error(home: Home) -> None:
+    home.unreachable.add("node01")
+    home.states["node02"] = None
+    home.states["node03"] = published("node03", written=NOW - 60)
+    states = probe_states(home.run, NODES)
+    assert [state.state for state in states] == ["unknown"] * 3
+    assert [state.reason for state in states] == [
+        "the node cannot be reached",
+        "the probe has not written its state; is anycastlab-probe running?",
+        "the probe has not run for 60 s",
+    ]
+    assert not healthy(states)
+
+
+def test_draining_withdraws_and_says_by_whom(home: Home) -> None:
+    state = drain(home.run, NODES, "node02")
+    assert state.state == "withdrawn"
+    assert home.flags == {"node02"}
+    # Again: nothing to do
+    home.commands.clear()
+    assert drain(home.run, NODES, "node02").drained
+    assert not any("operator" in command for _, command in home.commands)
+
+
+def test_the_last_one_is_not_drained_unless_forced(home: Home) -> None:
+    drain(home.run, NODES, "node01")
+    home.unreachable.add("node02")
+    with pytest.raises(DrainError, match="last node that announces"):
+        drain(home.run, NODES, "node03")
+    assert home.flags == {"node01"}
+    drain(home.run, NODES, "node03", force=True)
+    assert home.flags == {"node01", "node03"}
+
+
+def test_a_node_that_wants_to_announce_but_is_not_told_to_the_router_does_not_count(home: Home) -> None:
+    for name in ("node01", "node02"):
+        home.states[name] = published(name, state="raising", effective=False)
+    with pytest.raises(DrainError, match="last node"):
+        drain(home.run, NODES, "node03")
+
+
+def test_a_probe_that_does_not_obey_is_an_error(home: Home) -> None:
+    home.obeys = False
+    with pytest.raises(DrainError, match="has not withdrawn"):
+        drain(home.run, NODES, "node02")
+    home.states["node02"] = published("node02", state="withdrawn", effective=False, reason="no resolver")
+    with pytest.raises(DrainError, match="does not announce after 0 s: no resolver"):
+        undrain(home.run, NODES, "node02", wait_s=0.05)
+
+
+def test_putting_back(home: Home) -> None:
+    drain(home.run, NODES, "node02")
+    assert undrain(home.run, NODES, "node02").announced
+    assert not home.flags
+
+
+def test_an_unknown_node_is_named(home: Home) -> None:
+    for act in (drain, undrain):
+        with pytest.raises(DrainError, match="no node node9"):
+            act(home.run, NODES, "node9")
+
+
+def test_the_table(home: Home) -> None:
+    home.states["node02"] = published(
+        "node02", state="withdrawn", effective=False, cause="local-path", reason="3 local names unanswered", p95_s=None
+    )
+    home.unreachable.add("node03")
+    assert table(probe_states(home.run, NODES)) == (
+        "NODE    STATE       SINCE  RESOLVER   LOCAL      WAN  P95\n"
+        "node01  announcing  2 h    ok 1.2 ms  ok 1.2 ms  -    1.5 ms\n"
+        "node02  withdrawn   2 h    ok 1.2 ms  ok 1.2 ms  -    -\n"
+        "node03  unknown     -      -          -          -    -\n"
+        "node02: 3 local names unanswered\n"
+        "node03: the node cannot be reached"
+    )

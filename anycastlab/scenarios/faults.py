@@ -1,0 +1,310 @@
+"""The faults: what is done, how it is undone, how one sees that it worked. Each is a few actions and proofs."""
+
+from __future__ import annotations
+
+from anycastlab.node import layout
+from anycastlab.scenarios import proofs, timing
+from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
+from anycastlab.scenarios.model import Fault
+from anycastlab.scenarios.stage import ROUTER, UPSTREAM, Stage
+
+NETWATCH, NETWATCH_TAG = "/tool/netwatch", "anycastlab:netwatch"
+
+
+# Power and network ----------------------------------------------------------------------------------------------------
+
+
+def killed(*machines: str) -> Fault:
+    """The machines lose their power: every process dies at once and the interface is gone."""
+    return Fault(
+        what=f"{_list(machines)} killed",
+        targets=machines,
+        do=tuple(Power(machine, "stop") for machine in machines),
+        undo=tuple(Power(machine, "start") for machine in machines),
+        proofs=tuple(proofs.power_is(machine, "Stopped") for machine in machines),
+    )
+
+
+def frozen(stage: Stage, machine: str) -> Fault:
+    """The machine is there, its link is up, and nothing comes out of it: the fault that only BFD sees.
+
+    Pausing alone is not it: a paused container's kernel still answers ping and ARP. So its packets are dropped too.
+    """
+    interface = stage.host_interface(machine)
+    table = "anycastlab_{lab}_freeze"
+    rules = (
+        f"table netdev {table} {{\n"
+        f' chain in {{ type filter hook ingress device "{interface}" priority -500; counter drop; }}\n'
+        f' chain out {{ type filter hook egress device "{interface}" priority -500; counter drop; }}\n'
+        "}\n"
+    )
+    return Fault(
+        what=f"{machine} frozen: link up, all packets dropped",
+        targets=(machine,),
+        do=(_load(rules), Power(machine, "freeze")),
+        undo=(_unload("netdev", table), Power(machine, "unfreeze")),
+        proofs=(proofs.power_is(machine, "Frozen"), proofs.packets_dropped("netdev", table, f"of {machine}")),
+    )
+
+
+def cable_pulled(stage: Stage, machine: str) -> Fault:
+    """The machine's cable is out: it sees no carrier; the switch between hides that from the router."""
+    interface = stage.host_interface(machine)
+    return Fault(
+        what=f"cable of {machine} pulled",
+        targets=(machine,),
+        do=(OnHost(("ip", "link", "set", interface, "down")),),
+        undo=(OnHost(("ip", "link", "set", interface, "up"), strict=False),),
+        proofs=(_no_carrier(machine),),
+    )
+
+
+def _no_carrier(machine: str) -> proofs.Check:
+    def check(stage: Stage) -> proofs.Proof:
+        seen = stage.run(machine, ["cat", "/sys/class/net/eth0/operstate"]).text.strip()
+        return proofs.Proof(
+            seen in ("down", "lowerlayerdown"), f"the link of {machine} was {seen}", {"operstate": seen}
+        )
+
+    return check
+
+
+def wan_down(stage: Stage) -> Fault:
+    """The line to the provider is silent: questions leave and nothing comes back."""
+    interface = stage.host_interface(UPSTREAM)
+    table = "anycastlab_{lab}_wan"
+    rules = (
+        f"table netdev {table} {{\n"
+        f' chain out {{ type filter hook egress device "{interface}" priority -500; counter drop; }}\n'
+        "}\n"
+    )
+    return Fault(
+        what="WAN silent: everything to the provider dropped",
+        targets=(UPSTREAM,),
+        do=(_load(rules),),
+        undo=(_unload("netdev", table),),
+        proofs=(proofs.packets_dropped("netdev", table, "to the provider"),),
+    )
+
+
+def local_path_lost(stage: Stage, machine: str) -> Fault:
+    """One node can no longer ask the router for local names; everything else of it works, and its cache is warm."""
+    interface = stage.host_interface(machine)
+    router = stage.site.resolver.router_dns
+    table = "anycastlab_{lab}_local"
+    drop = f"ip daddr {router} {{proto}} dport 53 counter drop"
+    rules = (
+        f"table netdev {table} {{\n"
+        f' chain in {{ type filter hook ingress device "{interface}" priority -500;'
+        f" {drop.format(proto='udp')}; {drop.format(proto='tcp')}; }}\n"
+        "}\n"
+    )
+    return Fault(
+        what=f"{machine} cannot ask the router for local names",
+        targets=(machine,),
+        do=(_load(rules),),
+        undo=(_unload("netdev", table),),
+        proofs=(proofs.packets_dropped("netdev", table, f"from {machine} to the router's resolver"),),
+    )
+
+
+# Daemons --------------------------------------------------------------------------------------------------------------
+
+
+def resolver_killed(stage: Stage, machine: str) -> Fault:
+    """The resolver's process dies; systemd starts it again."""
+    unit = _resolver(stage, machine)
+    return Fault(
+        what=f"resolver of {machine} killed (SIGKILL)",
+        targets=(machine,),
+        do=(On(machine, ("systemctl", "kill", "-s", "KILL", unit)),),
+        proofs=(proofs.restarted(machine, unit),),
+    )
+
+
+def resolver_stopped(stage: Stage, machine: str) -> Fault:
+    """The resolver hangs: its process is there, its port is open, and it answers nobody."""
+    unit = _resolver(stage, machine)
+    return Fault(
+        what=f"resolver of {machine} hung (SIGSTOP)",
+        targets=(machine,),
+        do=(On(machine, ("systemctl", "kill", "-s", "STOP", unit)),),
+        undo=(On(machine, ("systemctl", "kill", "-s", "CONT", unit), strict=False),),
+        proofs=(_unanswered(machine),),
+    )
+
+
+def resolver_slow(stage: Stage, machine: str) -> Fault:
+    """A gray failure: the resolver gets so little of the processor that it answers, but late."""
+    unit = _resolver(stage, machine)
+    address = str(stage.site.node(machine).address)
+    return Fault(
+        what=f"resolver of {machine} starved of the processor",
+        targets=(machine,),
+        do=(On(machine, ("systemctl", "set-property", "--runtime", unit, "CPUQuota=1%", "CPUQuotaPeriodSec=1s")),),
+        undo=(
+            On(
+                machine,
+                ("systemctl", "set-property", "--runtime", unit, "CPUQuota=", "CPUQuotaPeriodSec="),
+                strict=False,
+            ),
+        ),
+        proofs=(proofs.slow_answers(machine, address, "{random}.lan", least_s=0.15),),
+    )
+
+
+def flapping(stage: Stage, machine: str, every_s: float = 3.0) -> Fault:
+    """The resolver dies again and again."""
+    once = resolver_killed(stage, machine)
+    unit = _resolver(stage, machine)
+    return Fault(
+        what=f"resolver of {machine} killed every {every_s:g} s",
+        targets=once.targets,
+        do=once.do,
+        undo=(
+            On(machine, ("systemctl", "reset-failed", unit), strict=False),
+            On(machine, ("systemctl", "start", unit)),
+        ),
+        proofs=(proofs.restarted(machine, unit, least=2),),
+        repeat_every_s=every_s,
+    )
+
+
+def daemon_killed(machine: str, daemon: str) -> Fault:
+    """One of FRR's daemons dies; watchfrr starts it again."""
+    before = On(
+        machine, ("sh", "-c", f"pidof {daemon} > /run/anycastlab-fault && kill -9 $(cat /run/anycastlab-fault)")
+    )
+    return Fault(
+        what=f"{daemon} of {machine} killed (SIGKILL)",
+        targets=(machine,),
+        do=(before,),
+        proofs=(_another_process(machine, daemon),),
+    )
+
+
+def service_link_down(machine: str) -> Fault:
+    """The link that carries the service address goes down; the probe finds the node healthy and raises it again."""
+    return Fault(
+        what=f"{layout.LINK} of {machine} set down",
+        targets=(machine,),
+        do=(On(machine, ("ip", "link", "set", layout.LINK, "down")),),
+    )
+
+
+# Planned changes ------------------------------------------------------------------------------------------------------
+
+
+def resolver_restarted(stage: Stage, machine: str) -> Fault:
+    unit = _resolver(stage, machine)
+    return Fault(
+        what=f"resolver of {machine} restarted on purpose",
+        targets=(machine,),
+        do=(On(machine, ("systemctl", "restart", unit), limit_s=timing.ACTION_LIMIT_S),),
+        planned=True,
+    )
+
+
+def rebooted(machine: str) -> Fault:
+    return Fault(
+        what=f"{machine} rebooted on purpose",
+        targets=(machine,),
+        do=(Power(machine, "restart", force=False),),
+        planned=True,
+    )
+
+
+def drained(machine: str) -> Fault:
+    return Fault(
+        what=f"{machine} drained",
+        targets=(machine,),
+        do=(On(machine, ("sh", "-c", f"mkdir -p {layout.STATE} && echo scenario > {layout.DRAINED}")),),
+        undo=(On(machine, ("rm", "-f", layout.DRAINED)),),
+        planned=True,
+    )
+
+
+def rolling_deploy(stage: Stage) -> Fault:
+    """A setting changes on every node, one node after the other, under load."""
+    other = stage.site.resolver.stale_ttl_s + 1
+    return Fault(
+        what="rolling deploy of a changed setting",
+        targets=tuple(node.name for node in stage.site.nodes),
+        do=(Deploy((("stale_ttl_s", str(other)),)),),
+        undo=(Deploy(),),
+        planned=True,
+    )
+
+
+# The router -----------------------------------------------------------------------------------------------------------
+
+
+def router_dns_down() -> Fault:
+    """The router's own resolver refuses everybody: local names have no source on any node."""
+    return Fault(
+        what="the router's resolver refuses remote requests",
+        targets=(ROUTER,),
+        do=(Api("/ip/dns", "set", (("allow-remote-requests", "no"),)),),
+        undo=(Api("/ip/dns", "set", (("allow-remote-requests", "yes"),)),),
+        proofs=(proofs.no_answer("10.1.1.1", "{random}.lan", "a local name asked at the router"),),
+    )
+
+
+def session_reset(node: str) -> Fault:
+    """The router drops its BGP session with one node; it comes back by itself."""
+    return Fault(
+        what=f"BGP session with {node} reset at the router",
+        targets=(node,),
+        do=(On(ROUTER, ("vtysh", "-c", f"clear bgp {node}")),),
+    )
+
+
+def without_last_resort(fault: Fault) -> Fault:
+    """The same fault while netwatch is off."""
+    return Fault(
+        what=f"{fault.what}, without the last resort",
+        targets=fault.targets,
+        do=(Api(NETWATCH, "disable", tagged=NETWATCH_TAG), *fault.do),
+        undo=(*fault.undo, Api(NETWATCH, "enable", tagged=NETWATCH_TAG)),
+        proofs=fault.proofs,
+    )
+
+
+# Inside ---------------------------------------------------------------------------------------------------------------
+
+
+def _load(rules: str) -> Action:
+    script = f"printf '%s' '{rules}' | nft -f -"
+    return OnHost(("sh", "-c", script))
+
+
+def _unload(family: str, table: str) -> Action:
+    return OnHost(("nft", "delete", "table", family, table), strict=False)
+
+
+def _resolver(stage: Stage, machine: str) -> str:
+    return layout.resolver_unit(stage.site.node(machine).resolver)
+
+
+def _unanswered(machine: str) -> proofs.Check:
+    def check(stage: Stage) -> proofs.Proof:
+        node = stage.site.node(machine)
+        return proofs.no_answer(str(node.address), stage.site.service.identity_name, f"{machine} asked directly")(stage)
+
+    return check
+
+
+def _another_process(machine: str, daemon: str) -> proofs.Check:
+    def check(stage: Stage) -> proofs.Proof:
+        was = stage.run(machine, ["cat", "/run/anycastlab-fault"]).text.strip()
+        now = stage.run(machine, ["pidof", daemon]).text.strip()
+        gone = bool(was) and was != now
+        return proofs.Proof(
+            gone, f"{daemon} of {machine} was process {was}, then {now or 'none'}", {"was": was, "now": now}
+        )
+
+    return check
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

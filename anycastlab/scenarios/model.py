@@ -1,0 +1,81 @@
+"""A scenario as data: what is broken, for how long, who asks meanwhile, and what must come of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anycastlab.report.run import Proof
+from anycastlab.scenarios.actions import Action
+from anycastlab.scenarios.timing import Lengths
+from anycastlab.site.model import Layout
+
+if TYPE_CHECKING:
+    from anycastlab.scenarios.stage import Stage
+
+Check = Callable[["Stage"], Proof]
+"""Looks at the lab while the fault is in force."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done, to whom, how it is undone, and how one knows that it had an effect."""
+
+    what: str
+    targets: tuple[str, ...]
+    do: tuple[Action, ...]
+    undo: tuple[Action, ...] = ()
+    proofs: tuple[Check, ...] = ()
+    repeat_every_s: float | None = None  # done again and again while it holds, such as a flapping node
+    planned: bool = False  # a change of ours, not an accident: nothing may be lost by it
+
+
+@dataclass(frozen=True)
+class PhoneUse:
+    """How the household asks; see the phone for the words."""
+
+    mix: str = "lab"
+    protocol: str = "udp"
+    one_flow: bool = False
+    clients: tuple[str, ...] = ("wire",)
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What a run must come to. None: not judged. Times are seconds.
+
+    `outage_detections` is in units of BFD's detection time; `plus_s` is the resolution of the measurement at the rate
+    of the run (one interval between queries) and whatever else the mechanism adds by design.
+    """
+
+    lost_most: int | None = None
+    lost_least: int | None = None  # negative controls: without the protection the loss must show
+    servfail_most: int | None = None
+    outage_most_s: float | None = None
+    outage_detections: float | None = None
+    outage_least_s: float | None = None
+    withdrawn_within_s: float | None = None
+    returned_within_s: float | None = None
+    never_withdrawn: bool = False
+    clean_kinds: tuple[str, ...] = ()  # kinds of names that must all be answered throughout
+    failing_kinds: tuple[str, ...] = ()  # kinds that must all fail while the fault holds
+    clean_from_s: float | None = None  # so long after the fault began nothing may be lost any more
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario. `name` is its file's, with hyphens."""
+
+    name: str
+    title: str
+    fault: Callable[[Stage], Fault]
+    expect: Expect = Expect()
+    phone: PhoneUse = PhoneUse()
+    lengths: Lengths | None = None
+    quick: Lengths | None = None  # lengths under `--quick`; None: the common ones
+    layout: Layout = "routed"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the lab is deployed with for this scenario
+    control: bool = False  # shows what happens without a protection
+    in_quick_set: bool = False  # run by `--quick` without names

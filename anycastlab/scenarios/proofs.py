@@ -1,0 +1,122 @@
+"""Evidence that a fault had its effect, gathered while it is in force.
+
+A fault that nobody checked may have hit nothing: a rule that never matched, a container that was not running anyway. Each
+function here makes one check; its `Proof` says in a sentence what was seen, whether it holds, and the figures.
+"""
+
+from __future__ import annotations
+
+import json
+
+from anycastlab.report.run import Proof
+from anycastlab.scenarios.model import Check
+from anycastlab.scenarios.stage import Stage
+
+# nftables family and table of everything a fault drops; one per fault, so a leftover is recognised.
+TABLE = "anycastlab_{lab}_{name}"
+
+
+def power_is(machine: str, state: str) -> Check:
+    """The instance is in Incus' state `state`."""
+
+    def check(stage: Stage) -> Proof:
+        seen = stage.power_of(machine)
+        return Proof(seen == state, f"{machine} was {seen.lower()}", {"machine": machine, "state": seen})
+
+    return check
+
+
+def packets_dropped(family: str, table: str, what: str) -> Check:
+    """The drop rules of `table` on this host matched at least one packet."""
+
+    def check(stage: Stage) -> Proof:
+        name = table.format(lab=stage.lab.name)
+        packets = _counted(stage.on_host(["nft", "-j", "list", "table", family, name]))
+        return Proof(packets > 0, f"{packets} packets {what} were dropped", {"packets": packets})
+
+    return check
+
+
+def _counted(listing: str) -> int:
+    """Packets that all counters of an `nft -j list table` have seen."""
+    total = 0
+    for item in json.loads(listing)["nftables"]:
+        for part in item.get("rule", {}).get("expr", []):
+            if isinstance(part.get("counter"), dict):
+                total += int(part["counter"]["packets"])
+    return total
+
+
+def unit_is(machine: str, unit: str, states: tuple[str, ...]) -> Check:
+    """systemd's ActiveState of a unit is one of `states`."""
+
+    def check(stage: Stage) -> Proof:
+        seen = stage.run(machine, ["systemctl", "show", "-p", "ActiveState", "--value", unit]).text.strip()
+        return Proof(seen in states, f"{unit} on {machine} was {seen}", {"unit": unit, "state": seen})
+
+    return check
+
+
+def restarted(machine: str, unit: str, least: int = 1) -> Check:
+    """systemd has restarted the unit: its process really died. NRestarts counts only restarts by themselves."""
+
+    def check(stage: Stage) -> Proof:
+        text = stage.run(machine, ["systemctl", "show", "-p", "NRestarts", "--value", unit]).text.strip()
+        seen = int(text or 0)
+        return Proof(seen >= least, f"systemd restarted {unit} on {machine} {seen} times", {"restarts": seen})
+
+    return check
+
+
+def happened(machine: str, unit: str, text: str, since_s: int) -> Check:
+    """The journal of a unit has `text` within the last `since_s` seconds."""
+
+    def check(stage: Stage) -> Proof:
+        argv = ["journalctl", "-q", "-o", "cat", "--no-pager", "-u", unit, "--since", f"-{since_s}s"]
+        lines = [line for line in stage.run(machine, argv).text.splitlines() if text in line]
+        return Proof(bool(lines), f"{unit} on {machine} said: {lines[-1] if lines else 'nothing of it'}", {})
+
+    return check
+
+
+def slow_answers(machine: str, address: str, name: str, least_s: float) -> Check:
+    """A resolver, asked on its own address from the client, takes at least `least_s` seconds (or does not answer)."""
+
+    def check(stage: Stage) -> Proof:
+        took = seconds_to_answer(stage, address, name)
+        text = "no answer within 3 s" if took is None else f"an answer after {took:.3f} s"
+        return Proof(took is None or took >= least_s, f"{machine} gave {text}", {"seconds": took})
+
+    return check
+
+
+def no_answer(address: str, name: str, what: str) -> Check:
+    """Nobody answers `name` at `address`, asked from the client."""
+
+    def check(stage: Stage) -> Proof:
+        took = seconds_to_answer(stage, address, name)
+        return Proof(took is None, f"{what}: {'no answer' if took is None else 'an answer came'}", {"seconds": took})
+
+    return check
+
+
+_ASK = """
+import random, sys, time, dns.exception, dns.message, dns.query, dns.rcode
+address, name = sys.argv[1:]
+name = name.replace("{random}", f"x{random.getrandbits(48):x}")
+begun = time.monotonic()
+try:
+    reply = dns.query.udp(dns.message.make_query(name, "A"), address, timeout=3)
+    good = reply.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)
+except (dns.exception.DNSException, OSError):
+    good = False
+print(time.monotonic() - begun if good else "none")
+"""
+
+
+def seconds_to_answer(stage: Stage, address: str, name: str) -> float | None:
+    """Asked from the lab's client; None without a good answer. `{random}` in the name becomes an unseen label."""
+    from anycastlab.scenarios.stage import CLIENT
+
+    said = stage.run(CLIENT, ["python3", "-c", _ASK, address, name]).text.strip()
+    return None if said in ("", "none") else float(said)

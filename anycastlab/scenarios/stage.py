@@ -1,0 +1,149 @@
+"""The lab as scenarios reach it: run something on a machine, cut its power, ask the router, look at the clock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from anycastlab.incus import desired
+from anycastlab.incus.errors import IncusError
+from anycastlab.incus.exec import Result, execute
+from anycastlab.incus.rest import Rest
+from anycastlab.lab.topology import Lab
+from anycastlab.routeros.control import router_session
+from anycastlab.scenarios import timing
+from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
+from anycastlab.scenarios.errors import ScenarioError
+from anycastlab.site import Site
+
+CLIENT, ROUTER, UPSTREAM = "client01", "router", "upstream"
+
+
+class Stage(Protocol):
+    """What faults and proofs may use. Times are CLOCK_MONOTONIC, which containers share with the host."""
+
+    site: Site
+    lab: Lab
+
+    def do(self, action: Action) -> None: ...
+    def run(self, machine: str, argv: Sequence[str], limit_s: float = timing.ACTION_LIMIT_S) -> Result: ...
+    def power_of(self, machine: str) -> str: ...
+    def on_host(self, argv: Sequence[str]) -> str: ...
+    def host_interface(self, machine: str) -> str: ...
+    def serving_node(self) -> str: ...
+    def now_ns(self) -> int: ...
+
+
+@dataclass
+class LabStage:
+    """The real one. `inventory` and `settings` are for actions that deploy."""
+
+    site: Site
+    lab: Lab
+    rest: Rest
+    inventory: str
+    settings: tuple[tuple[str, str], ...] = ()
+    sleep: Callable[[float], None] = time.sleep
+
+    def do(self, action: Action) -> None:
+        """Carry out one action; raises ScenarioError or IncusError."""
+        match action:
+            case On(machine, argv, strict, limit_s):
+                result = self.run(machine, argv, limit_s or timing.ACTION_LIMIT_S)
+                if strict and not result.ok:
+                    raise ScenarioError(f"{' '.join(argv)} on {machine} failed: {result.complaint}.")
+            case OnHost(argv, strict):
+                try:
+                    self.on_host(argv)
+                except ScenarioError:
+                    if strict:
+                        raise
+            case Power():
+                self._power(action)
+            case Api():
+                self._api(action)
+            case Deploy(data):
+                self._deploy(dict((*self.settings, *data)))
+
+    def run(self, machine: str, argv: Sequence[str], limit_s: float = timing.ACTION_LIMIT_S) -> Result:
+        return execute(self.rest, machine, list(argv), timeout_s=limit_s)
+
+    def power_of(self, machine: str) -> str:
+        """Incus' word for the state of an instance: `Running`, `Stopped`, `Frozen`."""
+        found = self.rest.find(f"/instances/{machine}")
+        return "Missing" if found is None else str(found["status"])
+
+    def on_host(self, argv: Sequence[str]) -> str:
+        """Run `argv` on this machine as root and return what it printed."""
+        privilege = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        words = [word.replace("{lab}", self.lab.name) for word in argv]
+        result = subprocess.run([*privilege, *words], capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise ScenarioError(f"{' '.join(words[:3])} … on this machine failed: {reason}.", "Run it as root.")
+        return result.stdout
+
+    def host_interface(self, machine: str) -> str:
+        """The host's end of a machine's first interface, where its packets can be counted and dropped."""
+        nic = "eth0" if machine != ROUTER else "lan"
+        for node in self.site.nodes:
+            if node.name == machine:
+                nic = node.interface
+        return desired.host_interface(self.lab, machine, nic)
+
+    def serving_node(self) -> str:
+        """The node that gets most of the packets right now: with one flow, the one that serves it."""
+        before = self._packets()
+        self.sleep(timing.SERVING_SAMPLE_S)
+        after = self._packets()
+        return max(after, key=lambda name: (after[name] - before.get(name, 0), name))
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def _packets(self) -> dict[str, int]:
+        counts = {}
+        for node in self.site.nodes:
+            path = Path("/sys/class/net") / self.host_interface(node.name) / "statistics/tx_packets"
+            if path.exists():
+                counts[node.name] = int(path.read_text())
+        if not counts:
+            raise ScenarioError("No node of the lab is running.", "`anycastlab up` starts them.")
+        return counts
+
+    def _power(self, action: Power) -> None:
+        wanted = {"stop": "Stopped", "start": "Running", "freeze": "Frozen", "unfreeze": "Running"}.get(action.state)
+        if self.power_of(action.machine) == wanted:
+            return
+        body = {"action": action.state, "force": action.force, "timeout": int(timing.ACTION_LIMIT_S)}
+        try:
+            self.rest.run("put", f"/instances/{action.machine}/state", body)
+        except IncusError:
+            if self.power_of(action.machine) != wanted:
+                raise
+
+    def _api(self, action: Api) -> None:
+        with router_session(self.site.router) as connection:
+            words = [f"={key}={value}" for key, value in action.arguments]
+            if action.tagged is not None:
+                rows = connection.print(action.menu, [".id", "comment"])
+                ids = [row[".id"] for row in rows if row.get("comment", "").split(" ")[0] == action.tagged]
+                if not ids:
+                    raise ScenarioError(f"The router has no row {action.tagged} in {action.menu}.", "Deploy first.")
+                words.append(f"=numbers={','.join(ids)}")
+            connection.call(f"{action.menu}/{action.verb}", *words)
+
+    def _deploy(self, data: dict[str, str]) -> None:
+        options = [part for key, value in data.items() for part in ("--data", f"{key}={value}")]
+        command = [sys.executable, "-m", "pyinfra", "-y", *options, self.inventory, "deploy.py"]
+        environment = {**os.environ, "ANYCASTLAB_LAB": self.lab.name}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1].strip()
+            raise ScenarioError(f"The deploy of the lab failed: {reason}", "Run `anycastlab up` to see all of it.")

@@ -1,0 +1,47 @@
+"""Every time and limit of the scenarios, with its unit and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NS = 1_000_000_000
+
+# Queries per second of the household: the published write-up's rate, and about a busy evening of a family.
+RATE = 20.0
+
+# Seconds between asking the phone to start and its first query: the container must have started Python by then, also
+# on a busy machine.
+PHONE_LEAD_S = 2.5
+# Seconds the phone may need after its last query: its late window and its timeout, and writing the files.
+PHONE_TAIL_S = 15.0
+# Seconds an action on a machine may take. Stopping a container takes about one.
+ACTION_LIMIT_S = 30.0
+# Seconds a change that is the "fault" itself may take, such as a rolling deploy.
+LONG_ACTION_LIMIT_S = 180.0
+# Tries to undo a fault, and the wait between them in seconds: the lab must not stay broken for a passing hiccup.
+UNDO_TRIES, UNDO_RETRY_S = 5, 1.0
+# Seconds over which the packets to each node are counted to find the one that serves the client.
+SERVING_SAMPLE_S = 1.0
+# Seconds a lab may take to be healthy again before the next run.
+HEALTHY_LIMIT_S = 60.0
+HEALTHY_POLL_S = 1.0
+# Seconds of calm at least before the proofs look at "before the fault": shorter calms cannot show who served.
+SHORTEST_CALM_S = 2.0
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Seconds of calm before the fault, of the fault, and of calm after it."""
+
+    calm_s: float = 30.0
+    hold_s: float = 60.0
+    after_s: float = 30.0
+
+    @property
+    def total_s(self) -> float:
+        return self.calm_s + self.hold_s + self.after_s
+
+
+FULL = Lengths()
+# For continuous integration: long enough for BFD, the probe and netwatch to act and to come back.
+QUICK = Lengths(calm_s=5.0, hold_s=10.0, after_s=12.0)

@@ -325,9 +325,11 @@ def test_netwatch_switches_the_redirect_on_when_no_node_answers_and_off_again(ro
     assert any("down" in message for message in messages)
 
 
-@pytest.mark.parametrize(("flush", "served"), [(FLUSH, True), ("", False)], ids=["flushed", "not flushed"])
+@pytest.mark.parametrize(
+    ("flush", "served", "port"), [(FLUSH, True, 4053), ("", False, 4054)], ids=["flushed", "not flushed"]
+)
 def test_a_client_with_one_socket_is_moved_only_if_its_tracked_connection_is_flushed(
-    router: RouterLab, api: Api, flush: str, served: bool
+    router: RouterLab, api: Api, flush: str, served: bool, port: int
 ) -> None:
     api.neighbours()
     api.served()
@@ -335,17 +337,17 @@ def test_a_client_with_one_socket_is_moved_only_if_its_tracked_connection_is_flu
     add_netwatch(api, DISABLE, f"{ENABLE}; {flush}")
     eventually(lambda: api.rows("/tool/netwatch")[0]["status"], lambda seen: seen == "up")
     # One socket: NAT was decided with its first packet.
-    assert router.ask("nas.lan", "A", port=4053)[0].startswith("10.1.2.1")
-    tracked = [row for row in api.rows("/ip/firewall/connection") if row["src-address"] == "10.1.1.101:4053"]
+    assert router.ask("nas.lan", "A", port=port)[0].startswith("10.1.2.1")
+    tracked = [row for row in api.rows("/ip/firewall/connection") if row["src-address"] == f"10.1.1.101:{port}"]
     assert [row["dst-address"] for row in tracked] == [f"{SERVICE}:53"]
     for node in NODES:
         router.run(node, "systemctl", "stop", "answerer")
     eventually(lambda: {row["disabled"] for row in api.rows("/ip/firewall/nat")}, lambda seen: seen == {False})
     router_answers = ["10.1.1.20"]
     if served:
-        assert eventually(lambda: router.ask("nas.lan", "A", port=4053), lambda seen: seen == router_answers)
+        assert eventually(lambda: router.ask("nas.lan", "A", port=port), lambda seen: seen == router_answers)
     else:
-        assert router.ask("nas.lan", "A", port=4053, count=3) == ["ConnectionRefusedError"] * 3
+        assert router.ask("nas.lan", "A", port=port, count=3) == ["ConnectionRefusedError"] * 3
         # A new socket is not bound to the old decision.
         assert router.ask("nas.lan", "A") == router_answers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -116,7 +117,7 @@ def test_scripts_alternate_and_counters_add_up(results: list[bool]) -> None:
     for up in results:
         change = machine.finish(ENTRY, up, 0.0)
         ran += change.scripts if change else []
-    assert all(first != second for first, second in zip(ran, ran[1:], strict=False))
+    assert all(first != second for first, second in itertools.pairwise(ran))
     assert len(ran) == sum(a != b for a, b in zip([None, *results], results, strict=False))
     runtime = machine.runtime(ROW)
     assert int(runtime["done-tests"]) == len(results)
@@ -135,7 +136,7 @@ def test_late_results_never_make_tests_run_faster_than_the_interval(delays: list
         starts.append(now)
         now += delay
         machine.finish(ENTRY, True, now)
-    assert all(b - a >= ENTRY.interval_s - 1e-9 for a, b in zip(starts, starts[1:], strict=False))
+    assert all(b - a >= ENTRY.interval_s - 1e-9 for a, b in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize("row", [{"type": "http-get"}, {"type": "https-get"}, {"thr-avg": "10ms"}, {"ttl": "3"}])

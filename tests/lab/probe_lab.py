@@ -14,14 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
+import bcrypt
+
 from anycastlab.incus import files, instances, labs
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab.topology import DNS, ROUTER_DNS, InstanceSpec, Lab, Nic
-from anycastlab.node.render import Machine
+from anycastlab.lab.topology import DNS, ROUTER_DNS, UPSTREAM_WAN, InstanceSpec, Lab, Nic
+from anycastlab.node import adguard_yaml, layout, resolver_binary
+from anycastlab.node.render import Machine, adguard
 from anycastlab.node.render import files as node_files
 from anycastlab.site.model import Bfd, Node, Resolver, ResolverKind, Router, Service, Site
 
 ROUTER = "router"
+PASSWORD = "correct horse battery staple"
 SERVICE = IPv4Address("10.1.9.53")
 
 
@@ -44,7 +48,7 @@ def site(lab: Lab, count: int, resolver: ResolverKind) -> Site:
         lab=lab.name,
         service=Service(address=SERVICE),
         bfd=Bfd(),
-        resolver=Resolver(upstreams=("203.0.113.53",), router_dns=ROUTER_DNS, blocklist=("blocked.example",)),
+        resolver=Resolver(upstreams=(str(UPSTREAM_WAN),), router_dns=ROUTER_DNS, blocklist=("blocked.example",)),
         nodes=nodes,
         router=Router(
             host="@routeros/none",
@@ -55,6 +59,10 @@ def site(lab: Lab, count: int, resolver: ResolverKind) -> Site:
             wan_interface="wan",
         ),
     )
+
+
+def _hash(password: str) -> str:
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(10)).decode()
 
 
 @dataclass
@@ -105,6 +113,12 @@ class ProbeLab:
         if check and result.returncode != 0:
             raise AssertionError(f"{machine}: {shlex.join(argv)} exited {result.returncode}\n{result.stderr}")
         return result
+
+    def incus(self, *arguments: str) -> str:
+        """Incus' own client on this lab's project."""
+        return subprocess.run(
+            ["incus", "--project", self.lab.project, *arguments], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
 
     def shell(self, machine: str, script: str, timeout_s: float = 60, check: bool = True) -> str:
         return self.exec(machine, "sh", "-c", script, timeout_s=timeout_s, check=check).stdout
@@ -177,12 +191,16 @@ server:
   local-zone: "lan." static
   local-data: "nas.lan. 60 IN A 10.1.1.20"
   local-data: "router.lan. 60 IN A 10.1.1.1"
+  # The provider's side is this machine as well, on an address of its own.
+  local-zone: "example." static
+  local-data: "www.lab.example. 5 IN A 192.0.2.80"
 """,
         )
         self.shell(
             ROUTER,
             "sysctl -qw net.ipv4.ip_forward=1; ip link show dev lan0 2>/dev/null || ip link add lan0 type bridge;"
-            " ip address replace 10.1.1.1/24 dev lan0; ip link set lan0 up; "
+            f" ip address replace 10.1.1.1/24 dev lan0; ip address replace {UPSTREAM_WAN}/32 dev lan0;"
+            " ip link set lan0 up; "
             "systemctl restart frr unbound; systemctl is-active frr unbound",
         )
 
@@ -194,14 +212,25 @@ server:
             if file.owner != "root" or file.group != "root":
                 self.exec(name, "chown", f"{file.owner}:{file.group}", file.path, check=True)
             units += [unit for unit in file.restarts if unit not in units]
+        self.exec(name, "systemd-sysusers", check=True)
+        if node.resolver == "adguardhome":
+            self._set_up_adguard(name)
         self.shell(
             name,
-            "systemctl daemon-reload; systemd-sysusers; sysctl -q --system >/dev/null 2>&1; "
+            "systemctl daemon-reload; sysctl -q --system >/dev/null 2>&1; "
             "mkdir -p /var/lib/anycastlab; systemctl reset-failed; systemctl restart anycast0; "
             "systemctl enable --now anycastlab-escalate.path; "
             f"systemctl restart frr {node.resolver}; systemctl enable anycastlab-probe; "
             "systemctl restart anycastlab-probe; systemctl is-active anycastlab-probe",
         )
+
+    def _set_up_adguard(self, name: str) -> None:
+        binary = resolver_binary.obtain("auto", self.rest.get("")["environment"]["kernel_architecture"])
+        self.push(name, layout.ADGUARD_PROGRAM, binary.path.read_bytes(), mode=0o755)
+        wanted = adguard(self.site, self.site.node(name), PASSWORD)
+        document = adguard_yaml.merge({}, wanted, adguard_yaml.Passwords(lambda *_: False, _hash))
+        self.push(name, layout.ADGUARD_CONFIG, adguard_yaml.dump(document).encode(), mode=0o600)
+        self.exec(name, "chown", "-R", f"{layout.ADGUARD_USER}:", layout.ADGUARD_STATE, check=True)
 
     # What is so
 

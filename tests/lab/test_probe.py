@@ -1,0 +1,496 @@
+"""Real faults on real nodes: what the router's own table shows, and when.
+
+Runs once over unbound and once over AdGuard Home. The router's kernel is the witness (`RouteWatch`), not the probe. Times
+are the promises of the probe; they hold on a busy machine too, because every wait in the probe is a deadline and not a
+sum. Not shown here: jumps of the wall clock, which a container cannot make (see the unit tests of the checks).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from anycastlab import probe_control
+from anycastlab.image.build import ensure
+from anycastlab.lab.topology import ROUTER_DNS, UPSTREAM_WAN
+from anycastlab.site.model import ResolverKind
+from tests.lab.probe_lab import ROUTER, SERVICE, ProbeLab
+from tests.lab.route_watch import RouteWatch
+
+NODE = "node02"
+PROGRAM = {"unbound": "unbound", "adguardhome": "AdGuardHome"}
+REPEATS = 3  # odd: the median of them is held against the promise
+STATE = "/run/anycastlab/probe.json"
+
+# Asks `name` at `address`: each query from a new port, `rate` per second; prints how many of how many were answered.
+ASKER = """
+import json, select, socket, sys, time
+import dns.message
+address, name, rate, seconds, timeout = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
+start, sent, answered, longest, open_ = time.monotonic(), 0, 0, 0.0, {}
+poll = select.poll()
+total = int(rate * seconds)
+while sent < total or open_:
+    now = time.monotonic()
+    while sent < total and now >= start + sent / rate:
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setblocking(False)
+        query = dns.message.make_query(name.replace("*", "r%dx%d" % (sent, start * 1e6)), "A")
+        try:
+            s.connect((address, 53)); s.send(query.to_wire())
+        except OSError:
+            pass
+        open_[s.fileno()] = (s, now); poll.register(s, select.POLLIN); sent += 1
+    for number, _ in poll.poll(2):
+        s, at = open_.pop(number); poll.unregister(number)
+        try:
+            reply = dns.message.from_wire(s.recv(2048))
+            if reply.rcode() in (0, 3):
+                answered += 1; longest = max(longest, time.monotonic() - at)
+        except OSError:
+            pass
+        s.close()
+    for number in [n for n, (_, at) in open_.items() if now - at > timeout]:
+        s, _ = open_.pop(number); poll.unregister(number); s.close()
+print(json.dumps([answered, sent, longest]))
+"""
+
+# Answers in the resolver's place, but every answer takes a while (the resolver does the work, on its other address).
+SLOW = """
+import selectors, socket, sys, threading, time
+delay = float(sys.argv[2])
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind((sys.argv[1], 5354))
+def serve(data, sender):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(5); s.connect(("127.0.0.1", 53)); s.send(data)
+        reply = s.recv(4096); time.sleep(delay); server.sendto(reply, sender)
+while True:
+    threading.Thread(target=serve, args=server.recvfrom(4096), daemon=True).start()
+"""
+
+
+@pytest.fixture(scope="module", params=["unbound", "adguardhome"])
+def home(request: pytest.FixtureRequest) -> Iterator[ProbeLab]:
+    resolver: ResolverKind = request.param
+    lab = ProbeLab(name="tg", resolver=resolver, image=ensure())
+    lab.remove()
+    lab.build()
+    yield lab
+    lab.remove()
+
+
+@pytest.fixture
+def lab(home: ProbeLab) -> Iterator[ProbeLab]:
+    """All nodes announce, with no memory of earlier tests' faults."""
+    _heal(home)
+    yield home
+
+
+def _heal(lab: ProbeLab) -> None:
+    # A flap in one test must not hold the node down in the next.
+    for node in lab.nodes:
+        lab.shell(
+            node,
+            "for p in zebra bgpd bfdd unbound AdGuardHome; do pkill -CONT -x $p; done; nft flush ruleset;"
+            " umount /run/anycastlab 2>/dev/null; rm -f /var/lib/anycastlab/drained;"
+            f" systemctl stop anycastlab-probe; rm -f {STATE}; systemctl reset-failed;"
+            f" systemctl start {lab.resolver} frr anycastlab-probe",
+        )
+    lab.shell(ROUTER, "nft flush ruleset; systemctl reset-failed; systemctl start unbound frr")
+    lab.wait_announced(timeout_s=60)
+    time.sleep(1)
+
+
+def watch(lab: ProbeLab) -> RouteWatch:
+    return RouteWatch(["incus", "--project", lab.lab.project, "exec", "-T", ROUTER, "--"], str(SERVICE))
+
+
+def do(lab: ProbeLab, machine: str, script: str) -> float:
+    """Run it; the machine's own time just before."""
+    return float(lab.shell(machine, f"date +%s.%N; {script}").split()[0])
+
+
+def signal(lab: ProbeLab, name: str, program: str = "") -> str:
+    return f"pkill -{name} -x {program or PROGRAM[lab.resolver]}"
+
+
+def cause(lab: ProbeLab, node: str = NODE) -> str:
+    return str(json.loads(lab.exec(node, "cat", STATE, check=True).stdout)["cause"])
+
+
+def gone_after(lab: ProbeLab, script: str, within_s: float = 8) -> float:
+    with watch(lab) as router:
+        at = do(lab, NODE, script)
+        gone = router.gone_at(lab.address(NODE), at, within_s)
+    assert gone is not None, f"{NODE} is still in the router's table {within_s} s after: {script}"
+    return gone - at
+
+
+def drop_dns_to(address: object) -> str:
+    return (
+        "nft 'table inet fault { chain out { type filter hook output priority 0;"
+        f" ip daddr {address} udp dport 53 counter drop; ip daddr {address} tcp dport 53 counter drop; }} }}'"
+    )
+
+
+@contextmanager
+def slow(lab: ProbeLab, node: str, seconds: float) -> Iterator[float]:
+    """Queries to the node's own address are answered late."""
+    address = lab.address(node)
+    lab.push(node, "/root/slow.py", SLOW.encode())
+    lab.shell(node, f"systemd-run --quiet --unit=slow python3 /root/slow.py {address} {seconds}; sleep 0.5")
+    redirect = (
+        "nft 'table ip slow { "
+        f"chain out {{ type nat hook output priority -100; ip daddr {address} udp dport 53 redirect to :5354; }} "
+        f"chain in {{ type nat hook prerouting priority -100; ip daddr {address} udp dport 53 redirect to :5354; }} }}'"
+    )
+    try:
+        yield do(lab, node, redirect)
+    finally:
+        lab.shell(node, "nft delete table ip slow; systemctl stop slow")
+
+
+# The four questions
+
+
+def test_a_killed_resolver_is_gone_at_once_and_comes_back(lab: ProbeLab) -> None:
+    times = []
+    for _ in range(REPEATS):
+        times.append(gone_after(lab, signal(lab, "KILL")))
+        lab.wait_announced(timeout_s=30)
+        _heal(lab)
+    assert statistics.median(times) <= 0.3
+
+
+def test_a_hung_resolver_is_gone_in_time(lab: ProbeLab) -> None:
+    times = []
+    for _ in range(REPEATS):
+        times.append(gone_after(lab, signal(lab, "STOP")))
+        lab.shell(NODE, signal(lab, "CONT"))
+        lab.wait_announced(timeout_s=30)
+        _heal(lab)
+    assert statistics.median(times) <= 1.5
+
+
+def test_a_lost_local_path_is_seen_through_a_warm_cache_and_its_repair_too(lab: ProbeLab) -> None:
+    gone, back = [], []
+    for _ in range(REPEATS):
+        # Given a cache that knows the names people ask
+        for name in ("nas.lan", "router.lan", "www.lab.example"):
+            assert answered(lab, NODE, lab.address(NODE), name) == 1
+        with watch(lab) as router:
+            cut = do(lab, NODE, drop_dns_to(ROUTER_DNS))
+            lost = router.gone_at(lab.address(NODE), cut, 8)
+            assert lost is not None
+            # Stale or cached answers keep coming, and fool nobody
+            assert answered(lab, NODE, lab.address(NODE), "nas.lan") == 1
+            assert cause(lab) == "local-path"
+            packets = lab.shell(NODE, "nft list table inet fault")
+            assert "packets 0 bytes 0 drop" not in packets.splitlines()[4], packets
+            time.sleep(1)
+            repaired = do(lab, NODE, "nft delete table inet fault")
+            found = router.present_at(lab.address(NODE), repaired, 15)
+            assert found is not None
+        gone.append(lost - cut)
+        back.append(found - repaired)
+        _heal(lab)
+    assert statistics.median(gone) <= 1.5
+    assert statistics.median(back) <= 3.0
+
+
+@pytest.mark.parametrize("seconds", [0.2, 1.8])
+def test_a_slow_resolver_is_withdrawn_in_time(lab: ProbeLab, seconds: float) -> None:
+    with watch(lab) as router, slow(lab, NODE, seconds) as at:
+        gone = router.gone_at(lab.address(NODE), at, 10)
+        assert gone is not None
+        assert gone - at <= 5
+    lab.wait_announced(timeout_s=30)
+
+
+def test_a_resolver_without_processor_time_is_withdrawn(lab: ProbeLab) -> None:
+    # Given a resolver that may use one hundredth of a core, and people who ask it
+    lab.push(ROUTER, "/root/asker.py", ASKER.encode())
+    with watch(lab) as router:
+        at = do(lab, NODE, f"systemctl set-property --runtime {lab.resolver}.service CPUQuota=1%")
+        try:
+            lab.shell(
+                ROUTER, f"timeout 20 python3 /root/asker.py {lab.address(NODE)} '*.probe.anycast.lan' 300 8 1 || true"
+            )
+            gone = router.gone_at(lab.address(NODE), at, 1)
+        finally:
+            lab.shell(NODE, f"systemctl set-property --runtime {lab.resolver}.service CPUQuota=")
+    assert gone is not None
+    assert gone - at <= 5
+    lab.wait_announced(timeout_s=40)
+
+
+def test_a_dead_provider_is_reported_and_withdraws_nobody(lab: ProbeLab) -> None:
+    # Given a provider that swallows everything, and a household that asks 50 new names a second for a minute
+    lab.push(ROUTER, "/root/asker.py", ASKER.encode())
+    assert answered(lab, ROUTER, str(SERVICE), "www.lab.example") == 1
+    for node in lab.nodes:
+        assert answered(lab, node, lab.address(node), "www.lab.example") == 1
+        lab.shell(node, drop_dns_to(UPSTREAM_WAN))
+    seconds = 60
+    with watch(lab) as router:
+        start = time.time()
+        lab.shell(
+            ROUTER,
+            f"python3 /root/asker.py {SERVICE} '*.rnd.example' 50 {seconds} 0.5 >/dev/null & "
+            f"python3 /root/asker.py {SERVICE} '*.lan' 20 {seconds} 1 >/root/local; "
+            f"python3 /root/asker.py {SERVICE} www.lab.example 20 5 1 >/root/cached; wait",
+            timeout_s=seconds + 60,
+        )
+        changes = [has for node in lab.nodes for _, has in router.changes(start, lab.address(node))]
+    # Then local names were answered all the while, cached ones still are, and no route moved
+    local, local_sent, _ = json.loads(lab.exec(ROUTER, "cat", "/root/local").stdout)
+    cached, cached_sent, _ = json.loads(lab.exec(ROUTER, "cat", "/root/cached").stdout)
+    assert local == local_sent == 20 * seconds
+    assert cached == cached_sent
+    assert changes == []
+    assert lab.next_hops() == set(lab.nodes)
+    state = json.loads(lab.exec(NODE, "cat", STATE).stdout)
+    assert state["questions"]["wan"]["good"] is False
+
+
+# Never all at once
+
+
+def test_a_dead_router_dns_withdraws_nobody(lab: ProbeLab) -> None:
+    with watch(lab) as router:
+        at = do(lab, ROUTER, "pkill -STOP -x unbound")
+        deadline = time.time() + 10
+        while time.time() < deadline:
+            time.sleep(0.5)
+            # One node may leave for a moment when it sees it first; the last one never
+            assert lab.next_hops()
+        causes = [cause(lab, node) for node in lab.nodes]
+        lab.shell(ROUTER, "pkill -CONT -x unbound")
+        tables = {moment for node in lab.nodes for moment, _ in router.changes(at, lab.address(node))}
+    assert causes == ["nobody-else"] * 3
+    # Nobody flaps while it lasts
+    assert len(tables) <= 2
+
+
+def test_nodes_that_start_while_the_routers_dns_is_down_announce(lab: ProbeLab) -> None:
+    lab.shell(ROUTER, "systemctl stop unbound")
+    for node in lab.nodes:
+        lab.shell(node, f"systemctl stop anycastlab-probe; rm -f {STATE}")
+    assert lab.next_hops() == set()
+    for node in lab.nodes:
+        lab.shell(node, "systemctl start anycastlab-probe")
+    lab.wait_announced(timeout_s=10)
+    assert [cause(lab, node) for node in lab.nodes] == ["nobody-else"] * 3
+
+
+def test_a_probe_name_that_is_blocked_everywhere_withdraws_nobody(lab: ProbeLab) -> None:
+    # The same list reaches all nodes, a moment apart
+    for node in lab.nodes:
+        intercept(lab, node)
+    try:
+        time.sleep(6)
+        assert lab.next_hops() == set(lab.nodes)
+        assert [cause(lab, node) for node in lab.nodes] == ["nobody-else"] * 3
+    finally:
+        for node in lab.nodes:
+            lab.shell(node, "nft flush ruleset; systemctl stop blocked")
+
+
+def test_a_probe_name_that_is_blocked_on_one_node_withdraws_that_one(lab: ProbeLab) -> None:
+    intercept(lab, NODE)
+    try:
+        lab.wait_announced("node01", "node03", timeout_s=5)
+        assert cause(lab) == "resolver-wrong"
+    finally:
+        lab.shell(NODE, "nft flush ruleset; systemctl stop blocked")
+    lab.wait_announced(timeout_s=10)
+
+
+def intercept(lab: ProbeLab, node: str) -> None:
+    """The node's resolver answers as ever, but gives the probe's name no record."""
+    address = lab.address(node)
+    script = f"""
+import dns.flags, dns.message, socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(("{address}", 5355))
+while True:
+    data, sender = server.recvfrom(4096)
+    query = dns.message.from_wire(data)
+    if query.question[0].name.to_text().lower() == "id.anycast.lan.":
+        reply = dns.message.make_response(query).to_wire()
+    else:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(0.2); s.connect(("127.0.0.1", 53)); s.send(data)
+            try:
+                reply = s.recv(4096)
+            except OSError:
+                continue
+    server.sendto(reply, sender)
+"""
+    lab.push(node, "/root/blocked.py", script.encode())
+    lab.shell(
+        node,
+        "systemd-run --quiet --unit=blocked python3 /root/blocked.py; sleep 0.5; nft 'table ip blocked { "
+        f"chain out {{ type nat hook output priority -100; ip daddr {address} udp dport 53 redirect to :5355; }} "
+        f"chain in {{ type nat hook prerouting priority -100; ip daddr {address} udp dport 53 redirect to :5355; }} }}'",
+    )
+
+
+# Effect, not command
+
+
+@pytest.mark.parametrize(("daemons", "within_s"), [("zebra", 2.3), ("bgpd", 2.9), ("zebra bgpd", 2.9)])
+def test_frozen_daemons_do_not_keep_a_hung_node_announced(lab: ProbeLab, daemons: str, within_s: float) -> None:
+    freeze = "; ".join(f"pkill -STOP -x {daemon}" for daemon in daemons.split())
+    lab.shell(NODE, freeze)
+    time.sleep(1)
+    assert gone_after(lab, signal(lab, "STOP")) <= within_s
+    # The probe has FRR started afresh, so that a healed resolver is announced again without a person
+    lab.shell(NODE, signal(lab, "CONT"))
+    lab.wait_announced(timeout_s=60)
+
+
+def test_a_frozen_bfdd_is_cured(lab: ProbeLab) -> None:
+    lab.shell(NODE, "pkill -STOP -x bfdd")
+    lab.wait_announced("node01", "node03", timeout_s=5)
+    lab.wait_announced(timeout_s=45)
+
+
+def test_a_frozen_container_is_gone_and_comes_back(lab: ProbeLab) -> None:
+    with watch(lab) as router:
+        at = time.time()
+        lab.incus("pause", NODE)
+        gone = router.gone_at(lab.address(NODE), at, 5)
+        assert gone is not None
+        assert gone - at <= 1.0
+        time.sleep(4)
+        thawed = time.time()
+        lab.incus("resume", NODE)
+        assert router.present_at(lab.address(NODE), thawed, 30) is not None
+    lab.wait_announced(timeout_s=30)
+
+
+def test_nobody_else_can_raise_the_link_of_a_withdrawn_node(lab: ProbeLab) -> None:
+    lab.shell(NODE, "echo operator >/var/lib/anycastlab/drained")
+    lab.wait_announced("node01", "node03", timeout_s=5)
+    with watch(lab) as router:
+        at = do(lab, NODE, "for i in 1 2 3; do ip link set anycast0 up; sleep 0.3; done")
+        lab.shell(NODE, "systemctl restart systemd-networkd; systemctl restart anycast0; sleep 1")
+        assert not any(has for _, has in router.changes(at, lab.address(NODE)))
+    assert "UP" not in lab.shell(NODE, "ip -brief link show anycast0").split("<")[1].split(">")[0].split(",")
+
+
+# The probe's own death
+
+
+def test_a_killed_probe_is_withdrawn_and_back(lab: ProbeLab) -> None:
+    assert gone_after(lab, "systemctl kill --signal=KILL --kill-whom=main anycastlab-probe") <= 0.6
+    lab.wait_announced(timeout_s=20)
+
+
+def test_a_frozen_probe_is_caught(lab: ProbeLab) -> None:
+    assert gone_after(lab, "systemctl kill --signal=STOP --kill-whom=main anycastlab-probe") <= 4
+    lab.wait_announced(timeout_s=20)
+
+
+def test_a_crash_looping_probe_stays_withdrawn(lab: ProbeLab) -> None:
+    config = "/etc/anycastlab/probe.json"
+    lab.shell(
+        NODE,
+        f"cp {config} /root/kept; echo '{{' >{config}; systemctl kill --signal=KILL --kill-whom=main anycastlab-probe",
+    )
+    try:
+        lab.wait_announced("node01", "node03", timeout_s=5)
+        time.sleep(5)
+        assert lab.next_hops() == {"node01", "node03"}
+        assert "probe configuration is not JSON" in lab.shell(NODE, "journalctl -u anycastlab-probe -n 20")
+    finally:
+        lab.shell(NODE, f"cp /root/kept {config}")
+    lab.wait_announced(timeout_s=20)
+
+
+def test_a_full_disk_does_not_stop_the_probe(lab: ProbeLab) -> None:
+    # Given no room for its state, nor for a journal
+    lab.shell(NODE, "mount -t tmpfs -o size=4k,nr_inodes=1 none /run/anycastlab")
+    time.sleep(2)
+    assert lab.next_hops() == set(lab.nodes)
+    assert gone_after(lab, signal(lab, "STOP")) <= 2
+    lab.shell(NODE, signal(lab, "CONT"))
+    lab.wait_announced(timeout_s=20)
+
+
+# Planned work loses nothing
+
+
+@pytest.mark.parametrize("work", ["restart of the resolver", "restart of the probe", "reboot"])
+def test_planned_work_loses_no_query(lab: ProbeLab, work: str) -> None:
+    lab.push(ROUTER, "/root/asker.py", ASKER.encode())
+    script = {
+        "restart of the resolver": f"systemctl restart {lab.resolver}",
+        "restart of the probe": "systemctl restart anycastlab-probe",
+        "reboot": "systemctl reboot",
+    }[work]
+    seconds = 15
+    lab.shell(
+        ROUTER,
+        f"systemd-run --quiet --collect --unit=asker --property=StandardOutput=file:/root/asked "
+        f"python3 /root/asker.py {SERVICE} nas.lan 100 {seconds} 1",
+    )
+    time.sleep(1)
+    with watch(lab) as router:
+        at = time.time()
+        lab.exec(NODE, "sh", "-c", script, timeout_s=60)
+        # The node was out while it lasted
+        assert router.gone_at(lab.address(NODE), at, 5) is not None
+    time.sleep(seconds + 1)
+    answered_, sent, _ = json.loads(lab.exec(ROUTER, "cat", "/root/asked").stdout)
+    assert sent == 100 * seconds
+    assert answered_ == sent
+    lab.wait_announced(timeout_s=60)
+
+
+def test_drained_survives_a_reboot_and_the_last_one_is_refused(lab: ProbeLab) -> None:
+    def run(node: str, argv: list[str]) -> tuple[int | None, str]:
+        result = lab.exec(node, *argv)
+        return result.returncode, result.stdout
+
+    state = probe_control.drain(run, lab.nodes, NODE)
+    assert (state.state, state.cause) == ("withdrawn", "drained")
+    assert lab.next_hops() == {"node01", "node03"}
+    lab.incus("restart", NODE)
+    time.sleep(8)
+    assert lab.next_hops() == {"node01", "node03"}
+    probe_control.drain(run, lab.nodes, "node03")
+    with pytest.raises(probe_control.DrainError, match="last node"):
+        probe_control.drain(run, lab.nodes, "node01")
+    for node in (NODE, "node03"):
+        assert probe_control.undrain(run, lab.nodes, node).announced
+    assert lab.next_hops() == set(lab.nodes)
+
+
+# What it costs
+
+
+def test_the_probe_is_small(lab: ProbeLab) -> None:
+    pid = lab.shell(NODE, "systemctl show --value --property=MainPID anycastlab-probe").strip()
+    ticks = f"cut -d' ' -f14,15 /proc/{pid}/stat"
+    before = sum(map(int, lab.shell(NODE, ticks).split()))
+    time.sleep(10)
+    after = sum(map(int, lab.shell(NODE, ticks).split()))
+    resident_kb = int(lab.shell(NODE, f"awk '/VmRSS/ {{print $2}}' /proc/{pid}/status"))
+    assert resident_kb <= 30 * 1024
+    # Of one core of this machine; a small board's core is about a fifth of it.
+    assert (after - before) / 100 / 10 <= 0.02
+    status = lab.shell(NODE, f"cat /proc/{pid}/status")
+    assert "CapEff:\t0000000000001000" in status  # CAP_NET_ADMIN and nothing else
+    assert "Uid:\t0" not in status
+
+
+def answered(lab: ProbeLab, machine: str, address: str, name: str) -> int:
+    """1 if one query is answered."""
+    lab.push(machine, "/root/asker.py", ASKER.encode())
+    return int(json.loads(lab.shell(machine, f"python3 /root/asker.py {address} {name} 10 0.1 1"))[0])

@@ -1,14 +1,18 @@
-"""The household's view: the service address answers, asked from where the household is."""
+"""The end of a run: every node is announced, and the service address answers where the household is."""
 
 from pyinfra import host
 from pyinfra.api import deploy
 
 from anycastlab.site import Site
 from anycastlab.status.check import service_answers
+from anycastlab.status.serving import announced
 
 
 def check(site: Site) -> None:
     """In the lab a client asks; in a real home this machine does, once for the router's turn."""
+    for node in site.nodes:
+        if node.host == host.name:
+            announced(name="Check | announced", site=site, node=node)
     asks = "clients" if site.lab is not None else "router"
     if asks in host.groups:
         _check(site=site)

@@ -23,7 +23,7 @@ DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 @click.option("-v", "--verbose", is_flag=True, help="Show every command's output.")
 def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: bool) -> int:
     """Build the home or lab, or bring it to what the inventory says. Safe to run again."""
-    return _pyinfra(inventory, DEPLOY, data, limit, ["-v"] if verbose else [])
+    return _pyinfra(inventory, DEPLOY, data, limit, ["-y", *(["-v"] if verbose else [])])
 
 
 @click.command()
@@ -31,7 +31,7 @@ def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: b
 @data_option
 def down(inventory: str, data: tuple[str, ...]) -> int:
     """Remove what `up` made, router objects included, and nothing else."""
-    return _pyinfra(inventory, TEARDOWN, data, (), [])
+    return _pyinfra(inventory, TEARDOWN, data, (), ["-y"])
 
 
 @click.command()
@@ -41,6 +41,7 @@ def down(inventory: str, data: tuple[str, ...]) -> int:
 @click.option("--json", "as_json", is_flag=True, help="pyinfra's plan as JSON on standard output.")
 def plan(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], as_json: bool) -> int:
     """Show what `up` would change, changing nothing. Exit 0: nothing to do, 2: changes pending, 1: error."""
+    # Without -y: that would skip the very look at what would change.
     command = _command(inventory, DEPLOY, data, limit, ["--dry", "--diff", "--json"])
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode != 0:
@@ -71,7 +72,7 @@ def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[st
         raise click.ClickException(f"There is no {deploy} in {Path.cwd()}. Run this in anycastlab's folder.")
     options = [part for value in data for part in ("--data", value)]
     options += [part for value in limit for part in ("--limit", value)]
-    return [sys.executable, "-m", "pyinfra", "-y", *options, *extra, inventory, deploy]
+    return [sys.executable, "-m", "pyinfra", *options, *extra, inventory, deploy]
 
 
 def _pyinfra(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> int:

@@ -79,16 +79,24 @@ class RunningLab:
         return self.command("up", "-i", self.inventory, *options, check=True)
 
     def exec(self, machine: str, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine of the lab."""
-        return self.command("shell", machine, "--", *argv, timeout_s=timeout_s)
+        """Run a command on a machine of the lab, through Incus' own client: quick, and an independent witness."""
+        return subprocess.run(
+            ["incus", "exec", "--project", self.project, machine, "--", *argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
 
     def incus(self, *arguments: str) -> str:
-        """Incus' own client, as an independent witness."""
-        project = "anycastlab" if self.name == "lab" else f"anycastlab-{self.name}"
-        result = subprocess.run(
-            ["incus", "--project", project, *arguments], capture_output=True, text=True, check=True, timeout=60
-        )
-        return result.stdout
+        """Incus' own client; a failure raises."""
+        command = ["incus", "--project", self.project, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    @property
+    def project(self) -> str:
+        return "anycastlab" if self.name == "lab" else f"anycastlab-{self.name}"
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """A pyinfra operation that changes nothing: this node is announced to the router, or the run has failed.
 
-A no-op for a node that is announced already, and for one that a person drained. A new node needs a few seconds after its
-set-up: BGP connects, the probe makes sure, the router takes the route.
+A no-op for a node that is announced already, and for one that a person drained. A new node needs a few seconds after
+its set-up: BGP connects, the probe makes sure, the router takes the route.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Cause = tuple[str, str]
 
 #: NOTIFICATION codes that name a cause (RFC 4271 6; 4486 for Cease).
 NOTIFICATIONS: Final[dict[tuple[int, int], str]] = {
-    (2, 2): "the AS numbers do not fit (bad peer AS)",
+    (2, 2): "wrong AS: the two sides disagree about an AS number (bad peer AS)",
     (2, 3): "the BGP identifiers do not fit (two routers with one router-id)",
     (2, 6): "the hold time is not accepted",
     (4, 0): "the hold timer ran out",
@@ -26,6 +26,15 @@ NOTIFICATIONS: Final[dict[tuple[int, int], str]] = {
     (6, 5): "the other side refuses the connection",
     (6, 10): "BFD took the session down",
 }
+
+#: The router's own remarks that name a cause, matched loosely.
+ABOUT: Final = (
+    ("peer as", NOTIFICATIONS[2, 2]),
+    ("bgp identifier", NOTIFICATIONS[2, 3]),
+    ("hold time", NOTIFICATIONS[2, 6]),
+    ("hold timer", NOTIFICATIONS[4, 0]),
+    ("bfd down", NOTIFICATIONS[6, 10]),
+)
 
 
 def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
@@ -42,17 +51,20 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
         return f"wrong AS: the node says {session.remote_as}, expected is {site.bgp.node_asn}", "Deploy the node again."
     if session is not None and session.notification in NOTIFICATIONS:
         return NOTIFICATIONS[session.notification], f"Compare group_data with FRR on {node.name}."
-    if session is not None and session.about:
-        return f"the router says: {session.about}", f"Compare group_data with FRR on {node.name}."
+    about = session.about if session is not None else ""
+    for word, meaning in ABOUT:
+        if word in about.lower():
+            return meaning, f"Compare group_data with FRR on {node.name}." if word != "bfd down" else "See its BFD."
     if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179"):
         return blocked
+    last = f" (the router's last word: {about})" if about else ""
     if site.bgp.password:
         return (
-            "nothing came of the TCP connection; with a password the usual cause is another password on the node",
+            f"nothing comes of the TCP connection{last}; with a password the usual cause is another one on the node",
             f"Check that FRR runs on {node.name}, then deploy it again so that both have the same bgp_password.",
         )
     return (
-        "no session ever came up",
+        f"the session went away{last}" if session is not None else "no session ever came up",
         f"Does FRR run on {node.name}, with neighbour {node.gateway}, its own AS {site.bgp.node_asn} and the router's "
         f"{site.bgp.router_asn}?",
     )

@@ -107,7 +107,7 @@ def judge(site: Site, observation: Observation, multipath: bool, required: Colle
     hops = {route.gateway for route in observation.routes if route.prefix == service and route.active}
     for node in site.nodes:
         yield from _judge_node(site, node, observation, node.name in required)
-    yield _judge_hops(site, hops, multipath, required)
+    yield _judge_hops(site, observation, hops, multipath, required)
     allowed = {service, str(site.service.prefix6)}
     strange = sorted(
         {f"{r.prefix} from {r.gateway}" for r in observation.routes if r.prefix not in allowed and not r.filtered}
@@ -168,7 +168,9 @@ def _interval_problem(site: Site, bfd: BfdSession) -> str:
     return ""
 
 
-def _judge_hops(site: Site, hops: set[str], multipath: bool, required: Collection[str]) -> Finding:
+def _judge_hops(
+    site: Site, observation: Observation, hops: set[str], multipath: bool, required: Collection[str]
+) -> Finding:
     service = str(site.service.prefix)
     names = {str(node.address): node.name for node in site.nodes}
     shown = ", ".join(sorted(names.get(hop, hop) for hop in hops)) or "none"
@@ -179,7 +181,8 @@ def _judge_hops(site: Site, hops: set[str], multipath: bool, required: Collectio
         return Finding("service", "next hops", False, f"no active route to {service}.")
     if multipath and not must <= hops:
         missing = ", ".join(sorted(names[hop] for hop in must - hops))
-        hint = "ECMP needs one BGP instance with multipath, and equal attributes from all nodes."
+        standing_by = {r.gateway for r in observation.routes if r.prefix == service and not r.filtered} - hops
+        hint = "ECMP needs one BGP instance with multipath, and equal attributes from all nodes." if standing_by else ""
         return Finding("service", "next hops", False, f"{service} goes to {shown}; {missing} is left out.", hint)
     return Finding("service", "next hops", True, shown)
 

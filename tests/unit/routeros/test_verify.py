@@ -152,14 +152,16 @@ def test_a_wrong_as_is_named(lab: Lab) -> None:
         "remote.as": "65053",
         "output.last-notification": notification,
     }
-    assert "the AS numbers do not fit" in lab.failure()
+    assert "wrong AS: the two sides disagree" in lab.failure()
     lab.plane.runtime[SESSIONS][0] = {"remote.address": "10.1.2.11", "remote.as": "64999"}
     assert "wrong AS: the node says 64999, expected is 65053" in lab.failure()
+    lab.plane.runtime[SESSIONS][0] = {"remote.address": "10.1.2.11", ".about": "OPEN Message Error/Bad Peer AS"}
+    assert "wrong AS: the two sides disagree" in lab.failure()
 
 
 def test_a_password_is_suspected_when_one_is_set(lab_with_password: Lab) -> None:
     del lab_with_password.plane.runtime[SESSIONS][2]
-    assert "another password on the node" in lab_with_password.failure()
+    assert "the usual cause is another one on the node" in lab_with_password.failure()
     assert "geheim" not in lab_with_password.failure()
 
 

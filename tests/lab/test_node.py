@@ -1,0 +1,360 @@
+"""The nodes' configuration on real machines: both resolvers, again and again, interrupted, drifted, and refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from anycastlab.image import build
+from anycastlab.node import layout
+from anycastlab.site import Node
+from tests.lab.node_lab import NodeLab
+from tests.lab.probe_lab import ROUTER
+
+SERVICE = "10.1.9.53"
+QUESTIONS: list[list[str]] = [
+    ["id.anycast.lan", "TXT", "IN"],
+    ["id.anycast.lan", "A", "IN"],
+    ["id.anycast.lan", "AAAA", "IN"],
+    ["www.lab.example", "A", "IN"],
+    ["www.lab.example", "AAAA", "IN"],
+    ["gone.lab.example", "A", "IN"],
+    ["nas.lan", "A", "IN"],
+    ["nope.lan", "A", "IN"],
+    ["20.1.1.10.in-addr.arpa", "PTR", "IN"],
+    ["ads.lab.example", "A", "IN"],
+    ["x.ads.lab.example", "AAAA", "IN"],
+    ["ads.lab.example", "MX", "IN"],
+]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeLab]:
+    """Two nodes: node01 with AdGuard Home, node02 with unbound, both announced."""
+    lab = NodeLab(image=build.ensure(), folder=tmp_path_factory.mktemp("nodes"))
+    resolver = lab.site.resolver.model_copy(
+        update={"upstreams": ("10.1.2.1",), "blocklist": ("ads.lab.example",), "stale_ttl_s": 3}
+    )
+    members = [lab.site.nodes[0].model_copy(update={"resolver": "adguardhome"}), lab.site.nodes[1]]
+    lab.site = lab.site.model_copy(update={"resolver": resolver, "nodes": tuple(members)})
+    lab.remove()
+    lab.build()
+    for node in lab.site.nodes:
+        assert lab.configure(node).changed
+    lab.wait_announced()
+    yield lab
+    lab.remove()
+
+
+@pytest.fixture(params=["node01", "node02"], ids=["adguardhome", "unbound"])
+def node(nodes: NodeLab, request: pytest.FixtureRequest) -> Node:
+    return nodes.site.node(request.param)
+
+
+def ask(lab: NodeLab, address: str, questions: list[list[str]]) -> list[Any]:
+    return list(
+        json.loads(lab.exec(ROUTER, "python3", "/root/ask.py", address, json.dumps(questions), check=True).stdout)
+    )
+
+
+def started(lab: NodeLab, node: Node) -> str:
+    units = f"{layout.resolver_unit(node.resolver)} {layout.FRR_UNIT} {layout.PROBE_UNIT} {layout.LINK_UNIT}"
+    return lab.shell(node.name, f"systemctl show -p InvocationID {units}")
+
+
+def link_is_up(lab: NodeLab, node: Node) -> bool:
+    return "anycast0" in lab.shell(node.name, "ip -o link show dev anycast0 up")
+
+
+def until(holds: Any, limit_s: float, what: str) -> float:
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < limit_s, f"not within {limit_s} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+# From outside --------------------------------------------------------------------------------------------------------
+
+
+def test_both_resolvers_answer_alike(nodes: NodeLab) -> None:
+    answers = {node.name: ask(nodes, str(node.address), QUESTIONS) for node in nodes.site.nodes}
+    # given what differs by intention: the identity
+    identity = {name: said[:2] for name, said in answers.items()}
+    assert identity == {
+        "node01": [["NOERROR", ['10 "node01"']], ["NOERROR", ["10 10.1.2.11"]]],
+        "node02": [["NOERROR", ['10 "node02"']], ["NOERROR", ["10 10.1.2.12"]]],
+    }
+    # then everything else is the same: codes, records, and the TTLs that are ours
+    first, second = (
+        [[code, [a.partition(" ")[2] for a in found]] for code, found in said[2:]] for said in answers.values()
+    )
+    assert first == second
+    assert first == [
+        ["NOERROR", []],
+        ["NOERROR", ["192.0.2.80"]],
+        ["NOERROR", []],
+        ["NXDOMAIN", []],
+        ["NOERROR", ["10.1.1.20"]],
+        ["NXDOMAIN", []],
+        ["NOERROR", ["nas.lan."]],
+        ["NOERROR", ["0.0.0.0"]],
+        ["NOERROR", ["::"]],
+        ["NOERROR", []],
+    ]
+
+
+def test_unbound_names_itself_the_old_way_too(nodes: NodeLab) -> None:
+    assert ask(nodes, "10.1.2.12", [["id.server", "TXT", "CH"]]) == [["NOERROR", ['0 "node02"']]]
+
+
+def test_a_name_past_its_time_is_answered_while_the_upstream_is_silent(nodes: NodeLab, node: Node) -> None:
+    question = [["www.lab.example", "A", "IN"]]
+    # given an answer of 5 s that has been asked for, and an upstream that says nothing any more
+    ask(nodes, str(node.address), question)
+    try:
+        nodes.shell(ROUTER, "nft add table inet t; nft add chain inet t i '{ type filter hook input priority 0; }';"
+                            " nft add rule inet t i udp dport 53 drop")  # fmt: skip
+        time.sleep(6)
+        # then it is answered at once, with the TTL that is set for such answers
+        begin = time.monotonic()
+        assert ask(nodes, str(node.address), question) == [["NOERROR", ["3 192.0.2.80"]]]
+        assert time.monotonic() - begin < 1
+    finally:
+        nodes.shell(ROUTER, "nft delete table inet t", check=False)
+    nodes.wait_announced()
+
+
+def test_replies_come_from_the_service_address_through_the_router(nodes: NodeLab, node: Node) -> None:
+    """Also to a neighbour in the node's own subnet; else the router sees half of each TCP connection."""
+    way = nodes.shell(node.name, f"ip route get 10.1.2.99 from {SERVICE}")
+    assert "via 10.1.2.1 " in way
+    # and the node's own address does as it always did
+    assert "via" not in nodes.shell(node.name, f"ip route get 10.1.2.99 from {node.address}")
+
+
+def test_the_api_of_adguard_home_wants_a_login_and_listens_on_the_nodes_own_address(nodes: NodeLab) -> None:
+    password = (nodes.folder / "state" / "adguardhome-password").read_text().strip()
+    login = base64.b64encode(f"admin:{password}".encode()).decode()
+    code = """
+import sys, urllib.request, urllib.error
+for url, header in (sys.argv[i:i + 2] for i in range(1, len(sys.argv), 2)):
+    request = urllib.request.Request(url, headers={"Authorization": "Basic " + header} if header else {})
+    try:
+        print(urllib.request.urlopen(request, timeout=3).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+    except OSError as error:
+        print("refused")
+"""
+    status = "/control/status"
+    said = nodes.exec(
+        ROUTER, "python3", "-c", code, f"http://10.1.2.11:3000{status}", "", f"http://10.1.2.11:3000{status}", login,
+        f"http://{SERVICE}:3000{status}", login, check=True,
+    )  # fmt: skip
+    assert said.stdout.split() == ["401", "200", "refused"]
+
+
+# Again ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_changes_and_restarts_nothing(nodes: NodeLab, node: Node) -> None:
+    before = started(nodes, node)
+    assert not nodes.configure(node).changed
+    assert started(nodes, node) == before
+
+
+def test_what_adguard_home_rewrites_and_a_person_sets_is_no_drift(nodes: NodeLab) -> None:
+    node = nodes.site.node("node01")
+    # given a file that AdGuard Home has rewritten, with a rule and a setting of a person's in it
+    change = (
+        f'systemctl stop adguardhome; sed -i \'s/^user_rules:/user_rules:\\n  - "||person.example^"/; '
+        f"s/anonymize_client_ip: false/anonymize_client_ip: true/' {layout.ADGUARD_CONFIG}; systemctl start adguardhome"
+    )
+    nodes.shell(node.name, change)
+    nodes.wait_announced()
+    # then that is no drift
+    assert not nodes.configure(node).changed
+    # but a managed leaf is, and healing it keeps what the person set
+    drift = f"systemctl stop adguardhome; sed -i 's/ratelimit: 0/ratelimit: 20/' {layout.ADGUARD_CONFIG}"
+    nodes.shell(node.name, f"{drift}; systemctl start adguardhome")
+    nodes.wait_announced()
+    dry = nodes.configure(node, None, "--dry", "--diff")
+    assert "dns.ratelimit: 20 -> 0" in dry.output
+    assert nodes.configure(node).changed
+    document = yaml.safe_load(nodes.shell(node.name, f"cat {layout.ADGUARD_CONFIG}"))
+    assert document["dns"]["ratelimit"] == 0
+    assert document["dns"]["anonymize_client_ip"] is True
+    assert "||person.example^" in document["user_rules"]
+    assert not nodes.configure(node).changed
+
+
+@pytest.mark.parametrize(
+    ("drift", "sign"),
+    [
+        ("echo '# touched' >> /etc/frr/frr.conf", "change /etc/frr/frr.conf"),
+        ("vtysh -c 'conf t' -c 'router bgp 65053' -c 'neighbor 10.1.2.1 shutdown'", "reload FRR"),
+        ("systemctl stop anycastlab-probe", "start anycastlab-probe"),
+        ("ip rule del priority 953", "the link or its rule is not as it should be"),
+        ("chmod 644 /etc/frr/frr.conf", "change /etc/frr/frr.conf"),
+        ("systemctl disable frr", "enable frr.service"),
+    ],
+)  # fmt: skip
+def test_drift_is_told_and_healed(nodes: NodeLab, drift: str, sign: str) -> None:
+    node = nodes.site.node("node02")
+    nodes.shell(node.name, drift)
+    # a dry run tells it and changes nothing
+    dry = nodes.configure(node, None, "--dry", "--diff")
+    assert sign in dry.output
+    assert sign in nodes.configure(node, None, "--dry", "--diff").output
+    # a real one heals it
+    assert nodes.configure(node).changed
+    nodes.wait_announced()
+    assert not nodes.configure(node).changed
+
+
+# In service ----------------------------------------------------------------------------------------------------------
+
+
+def test_changing_a_serving_node_loses_no_query(nodes: NodeLab, node: Node) -> None:
+    # given somebody who asks a hundred times a second
+    nodes.wait_announced()
+    flood = ["incus", "--project", nodes.lab.project, "exec", "-T", ROUTER, "--", "python3", "/root/flood.py"]
+    asking = subprocess.Popen([*flood, SERVICE, "8"], stdout=subprocess.PIPE, text=True)
+    time.sleep(1)
+    # when the node gets other settings, for which its resolver must be restarted
+    resolver = nodes.site.resolver.model_copy(
+        update={"stale_ttl_s": 9, "blocklist": ("ads.lab.example", "new.example")}
+    )
+    changed = nodes.site.model_copy(update={"resolver": resolver})
+    assert nodes.configure(node, changed).changed
+    # then both nodes answered, and not one query was lost
+    out, _ = asking.communicate(timeout=30)
+    said, lost = json.loads(out)
+    assert lost == 0, said
+    assert set(said) == {"node01", "node02"}
+    # and it was announced again before the run ended
+    assert ask(nodes, str(node.address), [["new.example", "A", "IN"]]) == [["NOERROR", ["10 0.0.0.0"]]]
+    assert nodes.configure(node).changed
+    nodes.wait_announced()
+
+
+def test_a_resolver_that_ends_takes_the_link_down(nodes: NodeLab, node: Node) -> None:
+    unit = layout.resolver_unit(node.resolver)
+    nodes.wait_announced()
+    # a crash: at once, and back by itself
+    nodes.shell(node.name, f"systemctl kill --signal=KILL {unit}")
+    until(lambda: not link_is_up(nodes, node), 2, "link down after a crash")
+    nodes.wait_announced()
+    # a stop: down before the resolver stops, and it stays down
+    nodes.shell(node.name, f"systemctl stop {unit}")
+    assert not link_is_up(nodes, node)
+    time.sleep(2)
+    assert not link_is_up(nodes, node)
+    # and the next run starts it
+    assert nodes.configure(node).changed
+    nodes.wait_announced()
+
+
+def test_a_node_comes_back_from_a_reboot_by_itself(nodes: NodeLab, node: Node) -> None:
+    nodes.exec(node.name, "systemctl", "reboot")
+    others = [other.name for other in nodes.site.nodes if other.name != node.name]
+    nodes.wait_announced(*others, timeout_s=15)
+    nodes.wait_announced(timeout_s=60)
+    assert "via 10.1.2.1 " in nodes.shell(node.name, f"ip route get 10.1.2.99 from {SERVICE}")
+    assert not nodes.configure(node).changed
+
+
+# Refused and interrupted ---------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_the_daemon_refuses_changes_nothing(nodes: NodeLab, node: Node, tmp_path: Path) -> None:
+    before = started(nodes, node)
+    # given a template with a mistake that only the daemon's own checker sees
+    broken = tmp_path / "node"
+    subprocess.run(["cp", "-r", str(Path(__file__).parents[2] / "templates" / "node"), str(broken)], check=True)
+    template = broken / "frr.conf.j2"
+    template.write_text(template.read_text().replace("bgp log-neighbor-changes", "bgp log-no-such-thing"))
+    argv, folder = nodes.command(node, nodes.site, "-y")
+    code = f"from anycastlab.node import render; from pathlib import Path; render.TEMPLATES = Path({str(broken)!r})\n"
+    (folder / "deploy.py").write_text(code + (folder / "deploy.py").read_text())
+    done = subprocess.run(
+        argv, cwd=folder, env=nodes.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    # then the run fails with FRR's own complaint, and the node goes on as it was
+    assert done.returncode != 0
+    assert f"{node.name}: vtysh refuses the new /etc/frr/frr.conf, the old one stays" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert started(nodes, node) == before
+    assert link_is_up(nodes, node)
+    assert nodes.shell(node.name, "find / -xdev -name '*.anycastlab-new' 2>/dev/null || true") == ""
+    assert not nodes.configure(node).changed
+
+
+@pytest.mark.parametrize("after_s", [0.9, 1.2, 1.5, 1.9, 2.4])
+def test_a_run_that_is_killed_is_healed_by_the_next(nodes: NodeLab, after_s: float) -> None:
+    """Killed anywhere: while writing, withdrawn, between the file and the restart, while waiting."""
+    node = nodes.site.node("node01")
+    # given a change of everything that restarts something, killed on the control machine and on the node
+    resolver = nodes.site.resolver.model_copy(update={"stale_ttl_s": 20, "max_concurrent": 3000})
+    changed = nodes.site.model_copy(update={"resolver": resolver})
+    argv, folder = nodes.command(node, changed, "-y")
+    run = subprocess.Popen(
+        argv, cwd=folder, env=nodes.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    time.sleep(after_s)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    nodes.shell(node.name, "for p in $(pgrep -f 'python3 -I -$'); do kill -KILL $p; done")
+    # when the next run goes through
+    assert nodes.configure(node, changed).code == 0
+    # then the node is whole: announced, and a further run has nothing to do
+    nodes.wait_announced()
+    assert not nodes.configure(node, changed).changed
+    assert "max_goroutines: 3000" in nodes.shell(node.name, f"cat {layout.ADGUARD_CONFIG}")
+    # back to where the other tests start
+    assert nodes.configure(node).changed
+    nodes.wait_announced()
+
+
+def test_changing_the_resolver_and_back(nodes: NodeLab) -> None:
+    node = nodes.site.node("node02")
+    other = node.model_copy(update={"resolver": "adguardhome"})
+    for wanted in (other, node):
+        assert nodes.configure(wanted).changed
+        nodes.wait_announced()
+        assert ask(nodes, "10.1.2.12", [["id.anycast.lan", "TXT", "IN"]]) == [["NOERROR", ['10 "node02"']]]
+        listening = nodes.shell(node.name, "ss -Hlunp 'sport = :53'")
+        assert ("AdGuardHome" in listening) == (wanted.resolver == "adguardhome")
+        assert ("unbound" in listening) == (wanted.resolver == "unbound")
+        assert not nodes.configure(wanted).changed
+
+
+def test_dns_over_tls_where_it_is_asked_for(nodes: NodeLab, node: Node) -> None:
+    resolver = nodes.site.resolver.model_copy(update={"dot": True})
+    secure = nodes.site.model_copy(update={"resolver": resolver})
+    assert nodes.configure(node, secure).changed
+    certificate = nodes.shell(node.name, f"cat {layout.TLS_CERTIFICATE}")
+    nodes.push(ROUTER, "/root/dot.pem", certificate.encode())
+    code = f"""
+import dns.message, dns.query, ssl
+context = ssl.create_default_context(cafile="/root/dot.pem")
+reply = dns.query.tls(dns.message.make_query("id.anycast.lan", "TXT"), "{node.address}", timeout=3,
+                      ssl_context=context, server_hostname="{SERVICE}")
+print(reply.answer[0][0].to_text())
+"""
+    assert nodes.exec(ROUTER, "python3", "-c", code, check=True).stdout.strip() == f'"{node.name}"'
+    assert not nodes.configure(node, secure).changed
+    assert nodes.configure(node).changed
+    nodes.wait_announced()

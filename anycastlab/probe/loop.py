@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import select
+import socket
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -18,6 +19,24 @@ from typing import Protocol
 LONGEST_SLEEP_S = 0.5
 
 Callback = Callable[[], None]
+
+# ip(7), ipv6(7); not in Python's socket module.
+_FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
+
+
+def bound(address: str, port: int, kind: socket.SocketKind) -> socket.socket:
+    """A socket of the node's own address, which may appear only after the probe has started. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    made = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        made.setsockopt(*_FREEBIND[family], 1)
+        if kind == socket.SOCK_STREAM:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address, port))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class Descriptor(Protocol):

@@ -20,14 +20,13 @@ from typing import Any
 from anycastlab.probe.checks import Check, identity, random_local
 from anycastlab.probe.config import Peer, ProbeConfig
 from anycastlab.probe.health import Ailment, Result
-from anycastlab.probe.loop import Loop
+from anycastlab.probe.loop import Loop, bound
 from anycastlab.probe.machine import Verdict
 
 VERSION = 1
 # Octets of one datagram; every message above fits, and an answer is no bigger than what was asked for.
 MOST = 512
 _MOST_READS = 32  # datagrams per turn of the loop
-IP_FREEBIND = 15  # ip(7), not in Python's socket module: the node's address may appear after the probe
 
 OnRequest = Callable[[str, Ailment], tuple[bool, str]]
 
@@ -50,11 +49,7 @@ class Peers:
         self._on_verdict = on_verdict
         self._by_address = {peer.address: peer for peer in config.peers}
         self._open: dict[str, _Asking] = {}
-        family = socket.AF_INET6 if ":" in config.address else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        if family == socket.AF_INET:
-            self._socket.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
-        self._socket.bind((config.address, config.guard.port))
+        self._socket = bound(config.address, config.guard.port, socket.SOCK_DGRAM)
         loop.on_readable(self._socket, self._readable)
 
     def ask(self, number: int, ailment: Ailment) -> None:

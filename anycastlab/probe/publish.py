@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anycastlab.probe.loop import Loop
-from anycastlab.probe.peers import IP_FREEBIND
+from anycastlab.probe.loop import Loop, bound
 
 # Readers of the metrics served at the same time, seconds each may take, and octets of a request that are read.
 MOST_READERS = 8
@@ -119,12 +118,7 @@ class MetricsServer:
         self._loop = loop
         self._text = text
         self._readers = 0
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET:
-            self._socket.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
-        self._socket.bind((address, port))
+        self._socket = bound(address, port, socket.SOCK_STREAM)
         self._socket.listen(MOST_READERS)
         loop.on_readable(self._socket, self._accept)
 

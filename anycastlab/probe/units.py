@@ -51,8 +51,9 @@ def _probe(config: ProbeConfig, resolver_unit: str) -> str:
 [Unit]
 Description=Health probe: announces the service address while this node resolves
 # After everything it withdraws from, so that at shutdown it withdraws first.
-After=network-online.target anycast0.service frr.service {resolver_unit}
-Wants=network-online.target anycast0.service anycastlab-escalate.path
+# Not after network-online.target: it binds addresses that are yet to come.
+After=network.target anycast0.service frr.service {resolver_unit}
+Wants=anycast0.service anycastlab-escalate.path
 StartLimitIntervalSec=0
 
 [Service]

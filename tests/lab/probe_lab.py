@@ -20,8 +20,9 @@ from anycastlab.incus import files, instances, labs
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab.topology import DNS, ROUTER_DNS, UPSTREAM_WAN, InstanceSpec, Lab, Nic
 from anycastlab.node import adguard_yaml, layout, resolver_binary
-from anycastlab.node.render import Machine, adguard
+from anycastlab.node.render import Machine, adguard, probe
 from anycastlab.node.render import files as node_files
+from anycastlab.probe.config import ProbeConfig
 from anycastlab.site.model import Bfd, Node, Resolver, ResolverKind, Router, Service, Site
 
 ROUTER = "router"
@@ -87,6 +88,9 @@ class ProbeLab:
 
     def address(self, node: str) -> str:
         return str(self.site.node(node).address)
+
+    def probe_config(self, node: str) -> ProbeConfig:
+        return probe(self.site, self.site.node(node))
 
     def build(self) -> None:
         labs.ensure_lab_networks(self.rest, self.lab, [self.lab.bridge("dns")])
@@ -183,6 +187,7 @@ exit
             b"""\
 server:
   interface: 0.0.0.0
+  interface-automatic: yes
   access-control: 0.0.0.0/0 allow
   username: unbound
   directory: "/etc/unbound"

@@ -34,7 +34,8 @@ class RouteWatch:
         self._process = subprocess.Popen(
             self._argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
         time.sleep(0.3)  # the monitor's socket must be open before the fault
         return self
 
@@ -44,6 +45,9 @@ class RouteWatch:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        self._thread.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def gone_at(self, address: str, after: float, within_s: float) -> float | None:
         """Unix time of the first table after `after` without that next hop, None if there was none in time."""

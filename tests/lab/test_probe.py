@@ -1,7 +1,7 @@
 """Real faults on real nodes: what the router's own table shows, and when.
 
-Runs once over unbound and once over AdGuard Home. The router's kernel is the witness (`RouteWatch`), not the probe. Times
-are the promises of the probe; they hold on a busy machine too, because every wait in the probe is a deadline and not a
+Runs once over unbound and once over AdGuard Home. The router's kernel is the witness (`RouteWatch`), not the probe.
+Times are the promises of the probe; they hold on a busy machine too, because every wait in it is a deadline and not a
 sum. Not shown here: jumps of the wall clock, which a container cannot make (see the unit tests of the checks).
 """
 
@@ -85,10 +85,10 @@ def home(request: pytest.FixtureRequest) -> Iterator[ProbeLab]:
 
 
 @pytest.fixture
-def lab(home: ProbeLab) -> Iterator[ProbeLab]:
+def lab(home: ProbeLab) -> ProbeLab:
     """All nodes announce, with no memory of earlier tests' faults."""
     _heal(home)
-    yield home
+    return home
 
 
 def _heal(lab: ProbeLab) -> None:
@@ -138,17 +138,22 @@ def drop_dns_to(address: object) -> str:
     )
 
 
+def redirect_dns(table: str, address: str, port: int) -> str:
+    """To another server on the node: what others ask, and what the node asks itself."""
+    rule = f"ip daddr {address} udp dport 53 redirect to :{port}"
+    return (
+        f"nft 'table ip {table} {{ chain out {{ type nat hook output priority -100; {rule}; }};"
+        f" chain in {{ type nat hook prerouting priority -100; {rule}; }}; }}'"
+    )
+
+
 @contextmanager
 def slow(lab: ProbeLab, node: str, seconds: float) -> Iterator[float]:
     """Queries to the node's own address are answered late."""
     address = lab.address(node)
     lab.push(node, "/root/slow.py", SLOW.encode())
     lab.shell(node, f"systemd-run --quiet --unit=slow python3 /root/slow.py {address} {seconds}; sleep 0.5")
-    redirect = (
-        "nft 'table ip slow { "
-        f"chain out {{ type nat hook output priority -100; ip daddr {address} udp dport 53 redirect to :5354; }} "
-        f"chain in {{ type nat hook prerouting priority -100; ip daddr {address} udp dport 53 redirect to :5354; }} }}'"
-    )
+    redirect = redirect_dns("slow", address, 5354)
     try:
         yield do(lab, node, redirect)
     finally:
@@ -334,9 +339,8 @@ while True:
     lab.push(node, "/root/blocked.py", script.encode())
     lab.shell(
         node,
-        "systemd-run --quiet --unit=blocked python3 /root/blocked.py; sleep 0.5; nft 'table ip blocked { "
-        f"chain out {{ type nat hook output priority -100; ip daddr {address} udp dport 53 redirect to :5355; }} "
-        f"chain in {{ type nat hook prerouting priority -100; ip daddr {address} udp dport 53 redirect to :5355; }} }}'",
+        "systemd-run --quiet --unit=blocked python3 /root/blocked.py; sleep 0.5; "
+        + redirect_dns("blocked", address, 5355),
     )
 
 

@@ -117,6 +117,11 @@ class Frr:
                 self._looked_at = time.monotonic()
             return self._look
 
+    @property
+    def last(self) -> Look:
+        """The last look, without a new one."""
+        return self._look
+
     async def command(self, *commands: str) -> str:
         """Runs vtysh commands (`clear bgp 10.1.2.11`) and returns what they printed."""
         argv = ["vtysh"]

@@ -71,6 +71,9 @@ SECTIONS = tuple(
 )
 MENUS = {section.menu: section for section in SECTIONS}
 
+LIST_MENUS = ("/ip/firewall/address-list", "/ipv6/firewall/address-list", "/interface/list/member")
+"""Menus that rules refer to."""
+
 # Properties that change nothing about which packets match or what happens to them.
 _INERT = {
     ".id",
@@ -135,11 +138,11 @@ class Lists:
     @classmethod
     def of(cls, snapshot: Snapshot, interfaces: Interfaces) -> Lists:
         addresses: dict[str, list[str]] = {}
-        for menu in ("/ip/firewall/address-list", "/ipv6/firewall/address-list"):
+        for menu in LIST_MENUS[:2]:
             for row in enabled(snapshot, menu):
                 addresses.setdefault(row.get("list", ""), []).append(row.get("address", ""))
         members: dict[str, list[str]] = {"all": list(interfaces.names()), "none": []}
-        for row in enabled(snapshot, "/interface/list/member"):
+        for row in enabled(snapshot, LIST_MENUS[2]):
             members.setdefault(row.get("list", ""), []).append(row.get("interface", ""))
         return cls(addresses, members, interfaces)
 

@@ -192,10 +192,10 @@ def understand(snapshot: Snapshot, version: Version, interfaces: Interfaces) -> 
             router_id = _router_id(owner, snapshot, interfaces)
             if router_id is None:
                 raise _Incomplete("there is no router-id and no address to take one from")
+            paths = int(owner.get("multipath") or 1) if version >= MULTIPATH else 1
         except (_Incomplete, ValueError) as reason:
             notes[CONNECTION, row.get(".id", "")] = {"inactive": "true", ".why": str(reason)}
             continue
-        paths = int(owner.get("multipath") or 1) if version >= MULTIPATH else 1
         if process is None:
             process = (peer.local_as, router_id, paths)
         else:

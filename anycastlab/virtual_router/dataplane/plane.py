@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_interface
 
 from anycastlab.virtual_router.config import Config
@@ -68,7 +68,8 @@ class LinuxDataplane:
         self._bgp: Bgp | None = None
         self._notes: Notes = {}
         self._problems: set[str] = set()
-        self._ruleset = ""
+        self._rules: dict[str, Sequence[Row]] | None = None
+        self._rule_notes: Notes = {}
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -107,15 +108,15 @@ class LinuxDataplane:
         self._report(set(problems))
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
-        ruleset, notes = nft.render(snapshot, self.interfaces)
-        # An unchanged ruleset is not loaded again: its counters and nothing else would suffer, but for no gain.
-        if ruleset == self._ruleset:
-            return notes
-        result = await load_ruleset(ruleset, self._runner)
-        notes |= {(menu, row): {"invalid": "true", ".why": why} for (menu, row), why in result.refused.items()}
-        problems += [f"nftables: {result.problem}"] if result.problem else []
-        self._ruleset = "" if result.problem else ruleset
-        return notes
+        """Rules that did not change are not even looked at: a home with thousands of them must not slow down BGP rows."""
+        rows = {menu: snapshot[menu] for menu in (*nft.MENUS, *nft.LIST_MENUS) if menu in snapshot}
+        if rows != self._rules:
+            ruleset, notes = nft.render(snapshot, self.interfaces)
+            result = await load_ruleset(ruleset, self._runner)
+            notes |= {(menu, row): {"invalid": "true", ".why": why} for (menu, row), why in result.refused.items()}
+            problems += [f"nftables: {result.problem}"] if result.problem else []
+            self._rules, self._rule_notes = (None if result.problem else rows), notes
+        return self._rule_notes
 
     def _report(self, problems: set[str]) -> None:
         """Each problem is logged once, until it is gone."""
@@ -148,6 +149,10 @@ class LinuxDataplane:
             except RuleError as error:
                 return {"inactive": "true", "invalid": "true", ".why": f"not emulated: {error}"}
             return {}
+        if menu in frr.ROUTES:
+            # `read` of the same print has just looked; this only sorts what it saw.
+            active = readout.static_route_is_active(row, self.frr.last)
+            return {"active": "true"} if active else self._notes.get((menu, row_id), {})
         return self._notes.get((menu, row_id), {})
 
     # --- reading ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+from anycastlab.virtual_router.dataplane.api import Row
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import Bgp, Peer
 from anycastlab.virtual_router.dataplane.rows import duration
@@ -225,17 +226,28 @@ def routes(seen: Look, bgp: Bgp | None, interfaces: Interfaces) -> list[dict[str
             live = [hop for hop in hops if hop.get("fib")] if entry.get("selected") else []
             for hop in hops:
                 row = _route_row(prefix, entry, hop, interfaces)
+                if protocol == "bgp" and hop.get("ip", "").startswith("fe80:"):
+                    row["gateway"] = _global_next_hop(seen.paths.get(prefix, []), hop["ip"])
                 if hop in live and entry.get("installed"):
                     row["active"] = "true"
                     if len(live) > 1:
                         row["ecmp"] = "true"
                 if protocol == "bgp":
-                    _add_bgp(row, prefix, hop.get("ip", ""), seen, bgp)
+                    _add_bgp(row, prefix, row["gateway"], seen, bgp)
                 rows.append(row)
     rows += _standby(seen, bgp, {(row["dst-address"], row.get("gateway", "")) for row in rows})
     for number, row in enumerate(rows, 1):
         row[".id"] = f"*8{number:07X}"
     return rows
+
+
+def _global_next_hop(paths: list[dict[str, Any]], link_local: str) -> str:
+    """What the neighbour announced, where the kernel was given the link-local address that came along."""
+    for path in paths:
+        hops = path.get("nexthops", [])
+        if any(hop.get("ip") == link_local for hop in hops):
+            return next((str(hop["ip"]) for hop in hops if hop.get("scope") == "global"), link_local)
+    return link_local
 
 
 def _family(prefix: str) -> str:
@@ -318,9 +330,8 @@ def ip_routes(all_routes: list[dict[str, str]], family: str = "ip4") -> list[dic
     ]
 
 
-def static_route_is_active(row_target: str, gateways: set[str], all_routes: list[dict[str, str]]) -> bool:
+def static_route_is_active(row: Row, seen: Look) -> bool:
     """Whether a configured static route is in the kernel."""
-    return any(
-        "static" in row and row["dst-address"] == row_target and row.get("active") and (row["gateway"] in gateways)
-        for row in all_routes
-    )
+    default = "0.0.0.0/0"
+    entries = seen.routes.get(row.get("dst-address") or default, [])
+    return any(entry.get("protocol") == "static" and entry.get("installed") for entry in entries)

@@ -11,8 +11,7 @@ UNIT = f"""\
 # The lab's stand-in for a MikroTik router. FRR, rules and routes outlive a restart of this service.
 [Unit]
 Description=anycastlab virtual router (RouterOS API in front of FRR, nftables and a resolver)
-After=network-online.target systemd-sysctl.service
-Wants=network-online.target
+After=network.target systemd-sysctl.service
 StartLimitIntervalSec=0
 
 [Service]

@@ -50,7 +50,9 @@ PACKAGES: Final = (
     "knot",
     "python3",
     "python3-dnspython",
+    # An instance can stand for a board, which is reached over SSH as a user with sudo.
     "openssh-server",
+    "sudo",
     "ca-certificates",
     "openssl",
 )

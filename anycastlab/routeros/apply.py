@@ -34,6 +34,7 @@ from anycastlab.routeros.plan import Step, make_plan, unhealthy
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.preflight import preflight, safe_mode_held
 from anycastlab.routeros.reading import Reading, read
+from anycastlab.routeros.realign import realign
 from anycastlab.routeros.rollback import arm, disarm
 from anycastlab.site.model import Site
 
@@ -221,6 +222,8 @@ class _Change:
     def _finish(self, error: BaseException, restored: bool, more: str = "") -> None:
         host = self._connection.host
         if restored:
+            with suppress(RouterError):
+                realign(self._connection)
             state = f"Router {host} is as before."
         elif isinstance(error, RouterLost | RouterUnreachable):
             state = f"Router {host} does not answer, so its state could not be checked. {more}".rstrip()

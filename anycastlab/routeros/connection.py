@@ -31,7 +31,14 @@ from anycastlab.routeros.errors import (
     RouterUnreachable,
     refused,
 )
-from anycastlab.routeros.limits import CALL_TIMEOUT_S, MAX_ROWS, MAX_SENTENCE_WORDS, MAX_WORD_BYTES
+from anycastlab.routeros.limits import (
+    API_PORT,
+    API_TLS_PORT,
+    CALL_TIMEOUT_S,
+    MAX_ROWS,
+    MAX_SENTENCE_WORDS,
+    MAX_WORD_BYTES,
+)
 from anycastlab.routeros.transport import Opener, Transport, open_transport
 
 Reply = dict[str, str]
@@ -52,6 +59,16 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def label(self) -> str:
+        """What messages call it, and its backups' folder: several labs' routers share one address."""
+        return router_label(self.host, self.port, self.tls)
+
+
+def router_label(host: str, port: int | None, tls: bool) -> str:
+    """The address alone where the port is the usual one."""
+    return host if port in (None, API_TLS_PORT if tls else API_PORT) else f"{host}:{port}"
 
 
 class GarbageError(LibRouterosError):  # type: ignore[misc]  # librouteros is untyped for mypy here
@@ -122,7 +139,8 @@ class Connection:
 
     @property
     def host(self) -> str:
-        return self.target.host
+        """The router as messages call it."""
+        return self.target.label
 
     @property
     def is_open(self) -> bool:

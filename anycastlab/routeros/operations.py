@@ -22,7 +22,7 @@ from pyinfra.api.state import StateStage
 from anycastlab.paths import state_dir
 from anycastlab.routeros import originals
 from anycastlab.routeros.apply import Check, apply
-from anycastlab.routeros.connection import Connection
+from anycastlab.routeros.connection import Connection, router_label
 from anycastlab.routeros.errors import RouterError
 from anycastlab.routeros.facts import RouterMenus, RouterVersion
 from anycastlab.routeros.observe import observe
@@ -78,7 +78,11 @@ def remove(site: Site) -> Generator[FunctionCommand, None, None]:
 
 def _reading() -> Reading:
     """From facts; a router that does not exist yet is a fresh one of the version in `router_version`."""
-    name = host.data.get("router_api_host") or host.name.removeprefix("@routeros/")
+    name = router_label(
+        host.data.get("router_api_host") or host.name.removeprefix("@routeros/"),
+        host.data.get("router_api_port"),
+        host.data.get("router_tls", True),
+    )
     version = host.get_fact(RouterVersion)
     if version is None:
         if context.state.current_stage == StateStage.Execute or not host.data.get("routeros_may_be_absent"):

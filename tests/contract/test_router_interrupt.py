@@ -82,7 +82,7 @@ def test_ctrl_c_in_the_middle_leaves_the_router_as_before_and_says_so(
     until_in_the_middle(router, pyinfra)
     pyinfra.send_signal(signal.SIGINT)
     output, _ = pyinfra.communicate(timeout=30)
-    assert "interrupted: Router 127.0.0.1 is as before." in output
+    assert f"interrupted: Router 127.0.0.1:{router.port} is as before." in output
     assert "Traceback" not in output
     assert PASSWORD not in output
     assert pyinfra.returncode == 130

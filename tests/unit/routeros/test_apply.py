@@ -151,7 +151,7 @@ def test_a_failed_check_takes_everything_back(version: str, tmp_path: Path) -> N
 
     with home(version) as router:
         before = snapshot(router)
-        with pytest.raises(ApplyError, match=r"no session\. Router 127\.0\.0\.1 is as before") as caught:
+        with pytest.raises(ApplyError, match=r"no session\. Router 127\.0\.0\.1:\d+ is as before") as caught:
             deploy(router, make_site(), tmp_path, check=failing)
         assert caught.value.restored
         assert snapshot(router) == before
@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_the_router_as_before_and_says_so(version: str, at: int, t
             apply(connection, planned, tmp_path, site=make_site(), log=said.append)
         connection.close()
         assert snapshot(router) == before
-        assert said[-1] == "interrupted: Router 127.0.0.1 is as before."
+        assert said[-1] == f"interrupted: Router 127.0.0.1:{router.port} is as before."
 
 
 class Refusing(NullDataplane):
@@ -388,7 +388,7 @@ def test_a_backup_is_private_names_host_and_time_and_can_be_put_back(tmp_path: P
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         saved = json.loads(path.read_text())
-        assert saved["host"] == "127.0.0.1"
+        assert saved["host"] == f"127.0.0.1:{router.port}"
         assert saved["taken_at"].startswith("20")
         connection = connect(router)
         planned = plan_restore(backups.load(path), read(connection))
@@ -444,3 +444,23 @@ def test_a_router_that_stays_away_is_said_to_be_unchecked(tmp_path: Path) -> Non
                 clock=Clock(monotonic=lambda: now[0], sleep=sleep),
             )
         assert not caught.value.restored
+
+
+def test_a_redirect_undone_with_the_change_is_switched_again_by_netwatch(tmp_path: Path) -> None:
+    """The nodes died during the change: netwatch's own switching was undone with it, and it would not repeat it."""
+    plane = NullDataplane()
+
+    def nodes_die(connection: Connection) -> None:
+        for row in router.rows("/ip/firewall/nat"):
+            if tag_of(row):
+                connection.call("/ip/firewall/nat/enable", f"=numbers={row['.id']}")
+        plane.notes["/tool/netwatch", "anycastlab"] = {"status": "down"}
+        raise RouterError("no answer.")
+
+    with home(dataplane=plane) as router:
+        deploy(router, make_site(), tmp_path)
+        with pytest.raises(ApplyError) as caught:
+            deploy(router, make_site(nodes=2), tmp_path, check=nodes_die)
+        assert caught.value.restored
+        last = [write["command"] for write in router.writes()][-2:]
+        assert last == ["/tool/netwatch/disable", "/tool/netwatch/enable"]

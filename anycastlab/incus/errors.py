@@ -4,7 +4,8 @@ IncusError                    anything else the server refuses; also the base of
 ├── UnreachableError               no daemon, no permission on its socket, no route, wrong certificate
 ├── MissingError                   the instance, project, network, image … is not there
 ├── ExistsError                    it is already there (somebody else was faster)
-└── NotRunningError                the instance is there, but stopped or frozen
+├── NotRunningError                the instance is there, but stopped or frozen
+└── BusyError                      a helper process of the server was just not there; trying again is right
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class MissingError(IncusError):
 
 class ExistsError(IncusError):
     """The thing to be created exists already."""
+
+
+class BusyError(IncusError):
+    """The server could not reach its own helper; the request was not carried out."""
 
 
 class NotRunningError(IncusError):

@@ -12,7 +12,8 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 
 from . import limits
-from .errors import ExistsError, IncusError, MissingError, NotRunningError, UnreachableError
+from .errors import BusyError, ExistsError, IncusError, MissingError, NotRunningError, UnreachableError
 from .remotes import Server, find_server
 
 # Read by pylxd when it is imported: it warns about every field of Incus' answers that LXD does not have.
@@ -151,14 +152,26 @@ class Rest:
         for segment in filter(None, path.removeprefix("/1.0").split("/")):
             node = node[segment]
         arguments["timeout"] = (limits.CONNECT_TIMEOUT_S, read_timeout)
-        try:
-            response: requests.Response = getattr(node, method)(**arguments)
-        except pylxd.exceptions.LXDAPIException as error:
-            what = f"{path} {arguments.get('params', {}).get('path', '')}".rstrip()
-            raise self._refusal(str(error), error.response.status_code, what) from error
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
-        return response
+        what = f"{path} {arguments.get('params', {}).get('path', '')}".rstrip()
+        return self._patiently(getattr(node, method), arguments, what)
+
+    def _patiently(
+        self, send: Callable[..., requests.Response], arguments: dict[str, Any], what: str
+    ) -> requests.Response:
+        """One request; again where the server's own helper was just not there: the request itself may be fine."""
+        for left in reversed(range(limits.BUSY_TRIES)):
+            try:
+                return send(**arguments)
+            except pylxd.exceptions.LXDAPIException as error:
+                refusal = self._refusal(str(error), error.response.status_code, what)
+                if not (left and isinstance(refusal, BusyError)):
+                    raise refusal from error
+            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+                raise self._unreachable(error) from error
+            time.sleep(limits.BUSY_PAUSE_S)
+            if hasattr(arguments.get("data"), "seek"):
+                arguments["data"].seek(0)
+        raise AssertionError("the last try returns or raises")
 
     # The conversation ----------------------------------------------------------------------------------------------
 
@@ -209,6 +222,8 @@ class Rest:
             return UnreachableError(
                 f"Incus on {self.server} does not allow this: {text}.", "Ask for access to the project."
             )
+        if "forkfile" in lower:
+            return BusyError(f"{where} ({what}).", "Try again.")
         if "already running" in lower:
             return ExistsError(f"{where}.")
         if "is not running" in lower or "is frozen" in lower or "instance is stopped" in lower:

@@ -11,7 +11,8 @@ import pytest
 import requests
 from urllib3.exceptions import ProtocolError, SSLError
 
-from anycastlab.incus.errors import ExistsError, IncusError, MissingError, NotRunningError, UnreachableError
+from anycastlab.incus import limits
+from anycastlab.incus.errors import BusyError, ExistsError, IncusError, MissingError, NotRunningError, UnreachableError
 from anycastlab.incus.instances import check_architecture
 from anycastlab.incus.remotes import Server
 from anycastlab.incus.rest import Rest
@@ -78,6 +79,17 @@ def test_a_refusal_says_what_the_server_said(
         rest.run("put", "/instances/node01", {})
     assert type(caught.value) is kind
     assert text in caught.value.problem
+
+
+def test_a_helper_of_the_server_that_was_just_not_there_is_waited_for(
+    fake: FakeIncus, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BUSY_PAUSE_S", 0.0)
+    lost = "dial unix /proc/self/fd/29/forkfile.sock: connect: no such file or directory"
+    fake.answers["POST /1.0/instances/node01/files"] = (500, lost)
+    with pytest.raises(BusyError, match=r"forkfile\.sock"):
+        rest.write("/instances/node01/files", b"x", {}, path="/etc/hostname")
+    assert sum(line.startswith("POST /1.0/instances/node01/files") for line in fake.requests) == limits.BUSY_TRIES
 
 
 def test_a_failed_operation_is_an_error_with_the_servers_reason(fake: FakeIncus, rest: Rest) -> None:

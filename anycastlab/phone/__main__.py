@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import json
 import secrets
 import signal
@@ -22,7 +23,14 @@ from anycastlab import __version__
 from anycastlab.phone import interception, limits, mix, records, schedule, summary, wire
 from anycastlab.phone.errors import PhoneError
 from anycastlab.phone.lookup import Times
-from anycastlab.phone.network import SocketNetwork, ephemeral_ports, machine, raise_fd_limit, read_wall_clock
+from anycastlab.phone.network import (
+    SocketNetwork,
+    ephemeral_ports,
+    machine,
+    raise_fd_limit,
+    raise_priority,
+    read_wall_clock,
+)
 from anycastlab.phone.progress import Progress
 from anycastlab.phone.sender import Identity, Sender, Setup
 from anycastlab.phone.servers import Transport, parse
@@ -80,6 +88,7 @@ def _run(options: argparse.Namespace) -> int:
         if not options.no_interception_check:
             interception.check(network, servers)
         network.prepare(transport)
+        priority = "normal" if options.normal_priority else raise_priority()
         clock = read_wall_clock()
         start_ns = _start(options.start_at, network.now())
         sender = Sender(setup, questions, start_ns, network)
@@ -91,6 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         if not options.quiet:
             progress.finish()
         about = _about(options, parameters, setup, clock, start_ns)
+        about["machine"]["priority"] = priority
         result = summary.document(found, about, sender.interrupted, sender.stray)
         _write(outputs, found, result)
     if options.json_summary != "-":
@@ -245,6 +255,12 @@ def _utc(epoch_ns: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest // 1_000_000:03d}Z"
 
 
+class _Columns(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(inspect.cleandoc(records.__doc__ or ""))
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="anycastlab phone",
@@ -252,6 +268,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 measured, 1 error or refusal, 2 late or skipped (not valid), 130 stopped.",
     )
     add = parser.add_argument
+    add("--columns", action=_Columns, nargs=0, help="describe the columns of the records and exit")
     add("--server", action="append", required=True, metavar="ADDRESS[@PORT]", help="resolver; give it twice for two")
     add("--rate", type=float, default=20.0, help="queries per second (default %(default)g)")
     add("--duration", type=float, default=60.0, metavar="SECONDS", help="length of the schedule (default %(default)g)")
@@ -282,6 +299,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--csv", metavar="FILE", help="write one line per query; - for standard output")
     add("--jsonl", metavar="FILE", help="the same as JSON lines")
     add("--json-summary", metavar="FILE", help="write the summary as JSON")
+    add("--normal-priority", action="store_true", help="do not ask for real-time priority")
     add("--quiet", action="store_true", help="no progress")
     add("--no-interception-check", action="store_true", help="measure although port 53 may be intercepted")
     return parser

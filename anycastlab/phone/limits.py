@@ -29,6 +29,10 @@ IDENTITY_RATE = 100.0
 # ordinary and an identity query use two.
 IDS = 65536
 
+# The phone's priority where it may choose: the lowest real-time one beats every ordinary process; else this niceness.
+REALTIME_PRIORITY = 1
+NICE = -10
+
 # File descriptors that are not queries (epoll, timer, output files, interpreter).
 SPARE_FDS = 64
 # Share of the kernel's ephemeral ports the phone may occupy: beyond it, finding a free one gets slow, and the machine

@@ -20,7 +20,8 @@ def report(paths: Sequence[Path], console: Console, out: Path | None = None, for
 
     Raises ReportError. Exit code 0 is right whatever the runs say: a report of a failed run is a good report.
     """
-    groups = tables.group([run.read(folder) for folder in run.find(paths)])
+    # In the order in which they were made; repeats find each other by name.
+    groups = tables.group(sorted((run.read(folder) for folder in run.find(paths)), key=lambda one: one.start_utc))
     if form == "markdown":
         console.print(tables.markdown(groups), end="", markup=False, highlight=False, soft_wrap=True)
     elif form == "csv":

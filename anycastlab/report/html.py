@@ -13,7 +13,7 @@ from typing import Any
 from anycastlab import __version__
 from anycastlab.report import palette, tables, timeline
 from anycastlab.report.run import Run, Verdict
-from anycastlab.report.statistics import RunSummary
+from anycastlab.report.statistics import RunSummary, outages
 
 _STYLE = """
 * { box-sizing: border-box; }
@@ -183,7 +183,7 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
     if of > 1 or run.verdict is not Verdict.OK:
         # With one run, the heading's badge is the run's.
         badge = f" {_badge(run.verdict)}" if of > 1 else ""
-        yield f"<p><b>Run {run.number}</b>{badge} {escape(run.reason)}</p>"
+        yield f"<p><b>Run {run.number}{f' of {of}' if of > 1 else ''}</b>{badge} {escape(run.reason)}</p>"
     facts = {
         "lost": f"{numbers.lost} of {numbers.sent}",
         "stalled": str(numbers.stalled),
@@ -210,6 +210,10 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
         yield "</ul>"
     # Focusable, so that the keyboard can scroll it on a narrow screen.
     yield f'<div class="scroll" tabindex="0">{timeline.svg(run)}</div>'
+    worst = max(outages(run.queries), key=lambda stretch: stretch.seconds, default=None)
+    if worst and (window := timeline.detail(run, worst)):
+        yield '<p class="quiet">The outage, enlarged:</p>'
+        yield f'<div class="scroll" tabindex="0">{timeline.svg(run, window=window)}</div>'
     yield from _details(run)
 
 

@@ -16,7 +16,7 @@ from anycastlab.phone.limits import TIMEOUT_S
 from anycastlab.phone.records import LOSSES, OTHER_NODE, Outcome, Record
 from anycastlab.report import palette
 from anycastlab.report.run import Run
-from anycastlab.report.statistics import announced_spans
+from anycastlab.report.statistics import Stretch, announced_spans
 
 NS = 1_000_000_000
 WIDTH = 1000
@@ -27,8 +27,11 @@ GRID_MS = (1, 10, 100, 1000)
 UNKNOWN_LANE = "no answer"
 # From so many troubled queries on, marks carry no tooltip each: nobody reads them, and the page stays light.
 MOST_TOOLTIPS = 2000
-_TICKS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)
+_TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)
 _MOST_TICKS = 14
+# An outage shorter than one part in so many of the run is drawn once more, enlarged, with this much around it.
+DETAIL_SHARE = 8
+DETAIL_MARGIN_NS = NS // 2
 
 STYLE = """
 .timeline text { font: 13px system-ui, sans-serif; fill: var(--text); }
@@ -84,15 +87,19 @@ class Scale:
         return top + LANE - 5 - (LANE - 17) * min(share, 1.0)
 
 
-def svg(run: Run, standalone: bool = False) -> str:
-    """The picture. Standalone it carries its own colors; inside a page it takes the page's."""
+def svg(run: Run, standalone: bool = False, window: tuple[int, int] | None = None) -> str:
+    """The picture. Standalone it carries its own colors; inside a page it takes the page's.
+
+    `window` (nanoseconds) shows a part of the run; its lanes stay those of the whole.
+    """
+    start_ns, end_ns = window or (run.start_ns, run.end_ns)
     lanes = layout(run)
     bottom = lanes[-1].top + lanes[-1].height + BAR + GAP
     height = bottom + BOTTOM
     fault = run.fault
     scale = Scale(
-        start_ns=run.start_ns,
-        end_ns=max(run.end_ns, run.start_ns + 1),
+        start_ns=start_ns,
+        end_ns=max(end_ns, start_ns + 1),
         zero_ns=fault.began_ns if fault else run.start_ns,
         slow_ms=float(run.phone.get("schedule", {}).get("timeout_s", TIMEOUT_S)) * 1000,
     )
@@ -110,6 +117,18 @@ def svg(run: Run, standalone: bool = False) -> str:
         parts.extend(_marks(lane, scale, tooltips=troubled <= MOST_TOOLTIPS))
     parts.extend(_axis(scale, bottom))
     return "\n".join([*parts, "</svg>"])
+
+
+def detail(run: Run, stretch: Stretch) -> tuple[int, int] | None:
+    """The window around an outage that is too short to be seen in the whole run; None when it can be seen there."""
+    length_ns = stretch.ended_ns - stretch.began_ns
+    if length_ns * DETAIL_SHARE > run.end_ns - run.start_ns:
+        return None
+    margin_ns = max(length_ns // 2, DETAIL_MARGIN_NS)
+    began_ns, ended_ns = stretch.began_ns, stretch.ended_ns
+    if run.fault and began_ns - margin_ns * 4 < run.fault.began_ns < began_ns:
+        began_ns = run.fault.began_ns  # what caused it belongs in the picture
+    return max(began_ns - margin_ns, run.start_ns), min(ended_ns + margin_ns, run.end_ns)
 
 
 def description(run: Run) -> str:
@@ -163,12 +182,14 @@ def _lane(run: Run, lane: Lane, scale: Scale) -> Iterable[str]:
 def _fault(run: Run, scale: Scale, bottom: float) -> Iterable[str]:
     if run.fault is None:
         return
-    began = max(scale.x(run.fault.began_ns), LEFT)
     end_ns = run.fault.reverted_ns if run.fault.reverted_ns is not None else scale.end_ns
-    ended = min(scale.x(end_ns), WIDTH - RIGHT)
+    if end_ns <= scale.start_ns or run.fault.began_ns >= scale.end_ns:
+        return
+    edges = [scale.x(at) for at in (run.fault.began_ns, end_ns)]
+    began, ended = max(edges[0], LEFT), min(edges[1], WIDTH - RIGHT)
     top = TOP - 8
     yield f'<rect class="fault" x="{began:.1f}" y="{top}" width="{max(ended - began, 1):.1f}" height="{bottom - top}"/>'
-    for x in (began, ended):
+    for x in (edge for edge in edges if LEFT <= edge <= WIDTH - RIGHT):
         yield f'<path class="edge" d="M{x:.1f} {top}V{bottom}"/>'
     # Beside the middle of the window, the label would leave the picture when the window is at its edge.
     x = min(max((began + ended) / 2, LEFT + 150), WIDTH - RIGHT - 150)
@@ -176,15 +197,16 @@ def _fault(run: Run, scale: Scale, bottom: float) -> Iterable[str]:
 
 
 def _marks(lane: Lane, scale: Scale, tooltips: bool) -> Iterable[str]:
+    seen = [r for r in lane.queries if scale.start_ns <= r.intended_ns <= scale.end_ns]
     # One path for all ordinary answers, and each pixel once: ten thousand elements would make the page crawl.
     spots = {
         (round(scale.x(r.intended_ns), 1), round(scale.y(r.latency_ms, lane.top), 1))
-        for r in lane.queries
+        for r in seen
         if r.outcome is Outcome.ANSWERED
     }
     if spots:
         yield f'<path class="answered" d="{"".join(f"M{x:g} {y:g}h0" for x, y in sorted(spots))}"/>'
-    for record in lane.queries:
+    for record in seen:
         if record.outcome in (Outcome.ANSWERED, Outcome.OPEN, Outcome.SKIPPED):
             continue
         never = record.outcome in LOSSES
@@ -224,7 +246,7 @@ def _axis(scale: Scale, bottom: float) -> Iterable[str]:
     for tick in range(first, last + 1):
         x = scale.x(scale.zero_ns + tick * step * NS)
         yield f'<path class="grid" d="M{x:.1f} {bottom}v5"/>'
-        yield f'<text class="quiet" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{tick * step} s</text>'
+        yield f'<text class="quiet" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{tick * step:.4g} s</text>'
 
 
 def _tooltip(record: Record, scale: Scale) -> str:

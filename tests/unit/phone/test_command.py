@@ -184,7 +184,7 @@ def test_the_summary_says_how_and_where_it_was_measured(phone: Phone) -> None:
     clock = phone.summary["clock"]
     assert phone.records[0].intended_ns == clock["start_monotonic_ns"]
     assert abs(clock["start_monotonic_ns"] + clock["epoch_minus_monotonic_ns"] - time.time_ns()) < 60e9
-    assert set(phone.summary["machine"]) == {"host", "kernel", "machine", "cpus", "python"}
+    assert set(phone.summary["machine"]) == {"host", "kernel", "machine", "cpus", "python", "priority"}
 
 
 def test_a_start_time_is_kept(phone: Phone) -> None:
@@ -234,6 +234,11 @@ def test_a_wrong_option_is_exit_1_and_not_the_code_for_late(capsys: pytest.Captu
 def test_help_is_exit_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == OK
     assert "--one-flow" in capsys.readouterr().out
+
+
+def test_the_columns_are_described_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--columns"]) == OK
+    assert "latency_ms             from the INTENDED time" in capsys.readouterr().out
 
 
 def test_records_go_to_standard_output_and_words_to_standard_error(

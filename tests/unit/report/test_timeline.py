@@ -11,6 +11,7 @@ import pytest
 from anycastlab.phone.records import LOSSES, Outcome
 from anycastlab.report import timeline
 from anycastlab.report.run import Run
+from anycastlab.report.statistics import outages
 from tests.unit.report import samples
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,6 +74,37 @@ def test_a_withdrawn_node_has_a_hole_in_its_bar(freeze: Run) -> None:
     titles = [bar.findtext(f"{SVG}title") for bar in bars]
     assert len(bars) == 4  # two pieces of node01, one of each other
     assert titles[:2] == ["node01 announced from -10.00 s to 0.87 s", "node01 announced from 21.30 s to 34.95 s"]
+
+
+def test_a_short_outage_is_enlarged_with_its_cause() -> None:
+    run = samples.run("x", "t", "x", samples.Home(dead=samples.NODES, redirect_after_s=1.05))
+    (stretch,) = outages(run.queries)
+
+    window = timeline.detail(run, stretch)
+
+    assert window is not None
+    assert run.fault is not None
+    assert window[0] < run.fault.began_ns <= stretch.began_ns
+    assert window[1] > stretch.ended_ns
+    assert window[1] - window[0] < 4 * samples.NS
+    enlarged = ET.fromstring(timeline.svg(run, window=window))
+    assert len(by_class(enlarged, "lost")) == stretch.bad
+    shown = [float(m) for path in enlarged.iter() for m in re.findall(r"M(-?[0-9.]+) ", path.get("d") or "")]
+    assert min(shown) >= timeline.LEFT - 4
+    assert max(shown) <= timeline.WIDTH - timeline.RIGHT + 4
+
+
+def test_an_outage_that_fills_the_picture_is_not_drawn_twice() -> None:
+    run = samples.run("x", "t", "x", samples.Home(dead=samples.NODES))
+    (stretch,) = outages(run.queries)
+
+    assert timeline.detail(run, stretch) is None
+
+
+def test_a_window_beside_the_fault_shows_no_fault(freeze: Run) -> None:
+    calm = ET.fromstring(timeline.svg(freeze, window=(freeze.start_ns, freeze.start_ns + samples.NS)))
+
+    assert by_class(calm, "fault") == []
 
 
 def test_slower_is_higher_and_nothing_leaves_its_lane() -> None:

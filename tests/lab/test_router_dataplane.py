@@ -191,6 +191,39 @@ def test_an_unrelated_change_resets_no_session(router: RouterLab, api: Api) -> N
     assert kernel_next_hops(router, "192.0.2.0/24") == {"10.1.2.12"}
 
 
+def test_an_ipv6_neighbour_brings_the_twin_prefix(router: RouterLab, api: Api) -> None:
+    router.run("router", "ip", "-6", "address", "replace", "fd01::1/64", "dev", "dns", "nodad")
+    router.run("node01", "ip", "-6", "address", "replace", "fd01::11/64", "dev", "eth0", "nodad")
+    router.vtysh(
+        "node01",
+        "configure terminal",
+        "router bgp 65053",
+        "neighbor fd01::1 remote-as 65000",
+        "neighbor fd01::1 timers connect 1",
+        "neighbor fd01::1 bfd",
+        "address-family ipv6 unicast",
+        "network fd53::53/128",
+        "neighbor fd01::1 activate",
+    )
+    api.add("/routing/bgp/instance", name="main", **{"as": "65000"}, router_id="10.1.2.1", multipath="8")
+    api.add("/routing/filter/rule", chain="six", rule="if (dst == fd53::53/128) { accept }")
+    api.add("/routing/bfd/configuration", addresses="fd01::11")
+    api.add(
+        "/routing/bgp/connection",
+        name="six",
+        instance="main",
+        local__role="ebgp",
+        remote__address="fd01::11",
+        remote__as="65053",
+        afi="ipv6",
+        use_bfd="yes",
+        input__filter="six",
+    )
+    api.established(1)
+    eventually(lambda: api.next_hops("fd53::53/128"), lambda hops: hops == {"fd01::11": True})
+    eventually(lambda: api.row("/routing/bfd/session", remote_address="fd01::11"), lambda row: row["state"] == "up")
+
+
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("frr-*.conf")), ids=lambda path: path.stem)
 def test_frr_finds_no_difference_in_a_configuration_it_has_applied(router: RouterLab, path: Path) -> None:
     """Else every later change would touch lines, and with them sessions, that did not change."""
@@ -254,7 +287,7 @@ def test_an_input_drop_that_hits_bfd_shows_in_the_session_rows(api: Api) -> None
     eventually(lambda: api.rows("/routing/bfd/session"), up)
     # when
     drop = api.add("/ip/firewall/filter", chain="input", action="drop", protocol="udp", dst_port="3784")
-    # then BFD is down for both, and BGP, which lives on its own, comes back without it
+    # then BFD is down for both
     eventually(lambda: api.rows("/routing/bfd/session"), lambda rows: {row["state"] for row in rows} == {"down"})
     # when an accept is placed before the drop
     api.add(

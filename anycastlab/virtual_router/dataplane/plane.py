@@ -108,7 +108,7 @@ class LinuxDataplane:
         self._report(set(problems))
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
-        """Rules that did not change are not even looked at: a home with thousands of them must not slow down BGP rows."""
+        """Rules that did not change are not looked at: thousands of them must not slow down a change of a BGP row."""
         rows = {menu: snapshot[menu] for menu in (*nft.MENUS, *nft.LIST_MENUS) if menu in snapshot}
         if rows != self._rules:
             ruleset, notes = nft.render(snapshot, self.interfaces)

@@ -9,7 +9,7 @@ from anycastlab.routeros.observe import Observation
 from anycastlab.routeros.plan import Actual
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import BLOCKING, describe, is_static, tag_of
-from anycastlab.routeros.rows_firewall import INPUT
+from anycastlab.routeros.rows_firewall import INPUT, INPUT6
 from anycastlab.routeros.values import is_true, same
 from anycastlab.site.model import Node, Site
 
@@ -37,8 +37,10 @@ ABOUT: Final = (
 )
 
 
-def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
-    connection = _own(reading.menus.get("/routing/bgp/connection", ()), f"anycastlab:connection:{node.name}")
+def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading, ipv6: bool = False) -> Cause:
+    address = str(node.address6 if ipv6 else node.address)
+    tag = f"anycastlab:connection:{node.name}" + (":v6" if ipv6 else "")
+    connection = _own(reading.menus.get("/routing/bgp/connection", ()), tag)
     if connection is None:
         return "its connection is not on the router", "Run the deploy."
     for flag in ("inactive", "invalid", "disabled"):
@@ -46,7 +48,7 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
             return f"its connection is {flag} ({describe(connection)})", "Run the deploy, or look at the row."
     if not same("remote.as", connection.get("remote.as"), str(site.bgp.node_asn)):
         return f"wrong AS: the connection expects {connection.get('remote.as')}, nodes are {site.bgp.node_asn}", ""
-    session = observation.bgp.get(str(node.address))
+    session = observation.bgp.get(address)
     if session is not None and session.remote_as and session.remote_as != str(site.bgp.node_asn):
         return f"wrong AS: the node says {session.remote_as}, expected is {site.bgp.node_asn}", "Deploy the node again."
     if session is not None and session.notification in NOTIFICATIONS:
@@ -55,7 +57,7 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
     for word, meaning in ABOUT:
         if word in about.lower():
             return meaning, f"Compare group_data with FRR on {node.name}." if word != "bfd down" else "See its BFD."
-    if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179"):
+    if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179", ipv6):
         return blocked
     last = f" (the router's last word: {about})" if about else ""
     if site.bgp.password:
@@ -63,32 +65,36 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
             f"nothing comes of the TCP connection{last}; with a password the usual cause is another one on the node",
             f"Check that FRR runs on {node.name}, then deploy it again so that both have the same bgp_password.",
         )
+    neighbour = node.gateway6 if ipv6 else node.gateway
     return (
         f"the session went away{last}" if session is not None else "no session ever came up",
-        f"Does FRR run on {node.name}, with neighbour {node.gateway}, its own AS {site.bgp.node_asn} and the router's "
+        f"Does FRR run on {node.name}, with neighbour {neighbour}, its own AS {site.bgp.node_asn} and the router's "
         f"{site.bgp.router_asn}?",
     )
 
 
-def bfd_cause(site: Site, node: Node, observation: Observation, reading: Reading) -> Cause:
+def bfd_cause(site: Site, node: Node, observation: Observation, reading: Reading, ipv6: bool = False) -> Cause:
     del site
+    address = str(node.address6 if ipv6 else node.address)
     row = _own(reading.menus.get("/routing/bfd/configuration", ()), f"anycastlab:bfd:{node.name}")
     if row is None or is_true(row.get("disabled")):
         return "BFD with this node is not configured on the router", "Run the deploy."
-    if blocked := _blocked(reading, f"anycastlab:accept:bfd:{node.name}", "udp/3784"):
+    if blocked := _blocked(reading, f"anycastlab:accept:bfd:{node.name}", "udp/3784", ipv6):
         return blocked
-    bfd = observation.bfd.get(str(node.address))
+    bfd = observation.bfd.get(address)
     if bfd is not None and bfd.about:
         return f"the router says: {bfd.about}", "A row of yours in /routing/bfd/configuration may forbid it."
-    session = observation.bgp.get(str(node.address))
+    session = observation.bgp.get(address)
     if session is None or not session.established:
         return "there is no BGP session to protect", ""
     return "no BFD packets arrive from the node", f"Does bfdd run on {node.name}, and does it know the neighbour?"
 
 
-def _blocked(reading: Reading, tag: str, what: str) -> Cause | None:
+def _blocked(reading: Reading, tag: str, what: str, ipv6: bool) -> Cause | None:
     """Is our accept rule missing, off, or behind a rule that drops?"""
-    rows: list[Actual] = [row for row in reading.menus.get(INPUT, ()) if row.get("chain") == "input"]
+    rows: list[Actual] = [
+        row for row in reading.menus.get(INPUT6 if ipv6 else INPUT, ()) if row.get("chain") == "input"
+    ]
     dropping = [row for row in rows if row.get("action") in BLOCKING and not is_true(row.get("disabled"))]
     foreign = [row for row in dropping if not tag_of(row) and is_static(row)]
     rule = _own(rows, tag)

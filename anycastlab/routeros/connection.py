@@ -10,6 +10,8 @@ What the library (4.2) does and what is done about it here:
 - a `!trap` with unknown words is a TypeError, a `!fatal` without words an IndexError, `!empty` unknown: read here;
 - lengths are believed: bounded here (`limits`).
 
+The sentences themselves are read and written by `wire`, the bytes by `transport`.
+
 A write whose answer was lost is never sent again: nobody knows whether it happened.
 """
 
@@ -21,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from librouteros.exceptions import ConnectionClosed, FatalError, LibRouterosError
-from librouteros.protocol import ApiProtocol, decode_length, determine_length, encode_length
 
 from anycastlab.routeros.errors import (
     RouterDenied,
@@ -31,17 +32,9 @@ from anycastlab.routeros.errors import (
     RouterUnreachable,
     refused,
 )
-from anycastlab.routeros.limits import (
-    API_PORT,
-    API_TLS_PORT,
-    CALL_TIMEOUT_S,
-    MAX_ROWS,
-    MAX_SENTENCE_WORDS,
-    MAX_WORD_BYTES,
-)
+from anycastlab.routeros.limits import API_PORT, API_TLS_PORT, CALL_TIMEOUT_S
 from anycastlab.routeros.transport import Opener, Transport, open_transport
-
-Reply = dict[str, str]
+from anycastlab.routeros.wire import Reply, Words, read_answer, read_tagged
 
 _READING = frozenset({"print", "getall", "get"})
 
@@ -69,49 +62,6 @@ class Target:
 def router_label(host: str, port: int | None, tls: bool) -> str:
     """The address alone where the port is the usual one."""
     return host if port in (None, API_TLS_PORT if tls else API_PORT) else f"{host}:{port}"
-
-
-class GarbageError(LibRouterosError):  # type: ignore[misc]  # librouteros is untyped for mypy here
-    """What came is not the API's protocol."""
-
-
-class Words(ApiProtocol):  # type: ignore[misc]
-    """librouteros's framing, bounded, silent (its own logs every word, the password too) and lossless."""
-
-    def writeSentence(self, cmd: str, *words: str) -> None:  # noqa: N802  the library's name
-        self.transport.write(_encode((cmd, *words)))
-
-    def writeSentences(self, sentences: Sequence[Sequence[str]]) -> None:  # noqa: N802
-        self.transport.write(b"".join(_encode(words) for words in sentences))
-
-    def readWord(self) -> str:  # noqa: N802
-        first = self.transport.read(1)
-        if first == b"\x00":
-            return ""
-        length = decode_length(first + self.transport.read(determine_length(first)))
-        if length > MAX_WORD_BYTES:
-            raise GarbageError(f"a word of {length} bytes is announced")
-        return bytes(self.transport.read(length)).decode("utf-8", "surrogateescape")
-
-    def readSentence(self) -> tuple[str, tuple[str, ...]]:  # noqa: N802
-        words: list[str] = []
-        while word := self.readWord():
-            words.append(word)
-            if len(words) > MAX_SENTENCE_WORDS:
-                raise GarbageError(f"a sentence of more than {MAX_SENTENCE_WORDS} words")
-        if not words:
-            return "", ()  # an empty sentence means nothing; routers send it as a keep-alive
-        if words[0] == "!fatal":
-            raise FatalError(" ".join(words[1:]) or "no reason given")
-        return words[0], tuple(words[1:])
-
-
-def _encode(words: Sequence[str]) -> bytes:
-    parts = []
-    for word in words:
-        data = word.encode("utf-8", "surrogateescape")
-        parts += [encode_length(len(data)), data]
-    return b"".join([*parts, b"\x00"])
 
 
 class Connection:
@@ -286,7 +236,7 @@ class Connection:
         """One sentence out, one answer in."""
         with self._guarded(command) as protocol:
             protocol.writeSentence(command, *words)
-            rows, traps = _read_answer(protocol)
+            rows, traps = read_answer(protocol)
         if traps:
             raise self._refused(command, traps)
         return rows
@@ -294,7 +244,7 @@ class Connection:
     def _exchange_tagged(self, commands: Sequence[Sequence[str]]) -> list[list[Reply] | RouterRefused]:
         with self._guarded(commands[0][0]) as protocol:
             protocol.writeSentences([(*command, f".tag={number}") for number, command in enumerate(commands)])
-            answers = _read_tagged(protocol, len(commands))
+            answers = read_tagged(protocol, len(commands))
         return [
             self._refused(command[0], traps) if traps else rows
             for command, (rows, traps) in zip(commands, answers, strict=True)
@@ -346,58 +296,3 @@ class _ClosedError(Exception):
     def __init__(self, lost: RouterLost) -> None:
         self.lost = lost
         super().__init__(lost.problem)
-
-
-def _read_answer(protocol: Words) -> tuple[list[Reply], list[Reply]]:
-    rows: list[Reply] = []
-    traps: list[Reply] = []
-    while True:
-        kind, words = protocol.readSentence()
-        if kind == "!re":
-            rows.append(_attributes(words))
-            if len(rows) > MAX_ROWS:
-                raise GarbageError(f"more than {MAX_ROWS} rows")
-        elif kind == "!trap":
-            traps.append(_attributes(words))
-        elif kind == "!done":
-            last = _attributes(words)
-            return ([*rows, last] if last else rows), traps
-        elif kind not in ("", "!empty"):
-            raise GarbageError(f"{kind[:40]!r} is no reply word")
-
-
-def _read_tagged(protocol: Words, count: int) -> list[tuple[list[Reply], list[Reply]]]:
-    """Rows and traps of each of `count` commands; their sentences may come mixed."""
-    answers: list[tuple[list[Reply], list[Reply]]] = [([], []) for _ in range(count)]
-    open_tags = {f".tag={number}": number for number in range(count)}
-    total = 0
-    while open_tags:
-        kind, words = protocol.readSentence()
-        tag = next((word for word in words if word.startswith(".tag=")), "")
-        if kind == "":
-            continue
-        if tag not in open_tags:
-            raise GarbageError(f"an answer to nothing asked ({tag[:40] or kind[:40]})")
-        rows, traps = answers[open_tags[tag]]
-        if kind == "!re":
-            rows.append(_attributes(words))
-            total += 1
-            if total > MAX_ROWS:
-                raise GarbageError(f"more than {MAX_ROWS} rows")
-        elif kind == "!trap":
-            traps.append(_attributes(words))
-        elif kind == "!done":
-            del open_tags[tag]
-        elif kind != "!empty":
-            raise GarbageError(f"{kind[:40]!r} is no reply word")
-    return answers
-
-
-def _attributes(words: Sequence[str]) -> Reply:
-    """`=key=value` words as text; `.tag=` and words nobody knows are left out."""
-    result: Reply = {}
-    for word in words:
-        if word.startswith("="):
-            key, _, value = word[1:].partition("=")
-            result[key] = value
-    return result

@@ -9,8 +9,8 @@ from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import override
 
-from anycastlab.routeros.connection import Reply
 from anycastlab.routeros.reading import VERSION_COMMAND, reading_commands
+from anycastlab.routeros.wire import Reply
 
 
 class RouterVersion(FactBase[str | None]):

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from anycastlab.routeros.connection import Connection, Reply
+from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.reading import read_many
 from anycastlab.routeros.row import tag_of
 from anycastlab.routeros.rows_fallback import NAT, REDIRECT_TAG
 from anycastlab.routeros.values import is_true, microseconds
+from anycastlab.routeros.wire import Reply
 from anycastlab.site.model import Site
 
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 
-from anycastlab.routeros.connection import Connection, Reply
+from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import NoSuchCommand, RouterRefused
 from anycastlab.routeros.row import MENUS, SETTINGS, tag_of
 from anycastlab.routeros.rows import Device, proplist
 from anycastlab.routeros.version import Capabilities, capabilities
+from anycastlab.routeros.wire import Reply
 
 Command = tuple[str, ...]
 

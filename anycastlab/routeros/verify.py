@@ -1,7 +1,7 @@
 """Does the router do what it is for? Each thing that is wrong is named with its cause, within `VERIFY_TIMEOUT_S`.
 
-Pure judging of an `Observation`, and a thin loop that observes until all is well or time is over. Only then the rows
-are read for causes.
+A thin loop: observe, judge (`judge.py`), until all is well or time is over. Only then the rows are read for causes
+(`causes.py`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from anycastlab.routeros.causes import bfd_cause, bgp_cause
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import VerifyError
-from anycastlab.routeros.limits import BFD_INTERVAL_TOLERANCE, VERIFY_INTERVAL_S, VERIFY_TIMEOUT_S
-from anycastlab.routeros.observe import BfdSession, Observation, observe
+from anycastlab.routeros.judge import Finding, judge
+from anycastlab.routeros.limits import VERIFY_INTERVAL_S, VERIFY_TIMEOUT_S
+from anycastlab.routeros.observe import Observation, observe
 from anycastlab.routeros.plan import unhealthy
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import Reading, read
-from anycastlab.routeros.rows_bgp import connection_name
 from anycastlab.site.model import Node, Site
 
 Asker = Callable[[str], str | None]
@@ -28,18 +28,6 @@ Asker = Callable[[str], str | None]
 Explain = Callable[[Node], str | None]
 """The node's own view of a session that is not there (the last error its bgpd saw), or None. The router shows nothing
 of a session that never came up, such as one refused for its AS number."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at. `subject` is a node's name, `router` or `service`; `required`: counts against success."""
-
-    subject: str
-    check: str
-    ok: bool
-    text: str
-    hint: str = ""
-    required: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,100 +89,16 @@ def verify(
     return Verification((*findings, *rows, *(_answers(ask) if ask else ())))
 
 
-def judge(site: Site, observation: Observation, multipath: bool, required: Collection[str]) -> Iterator[Finding]:
-    """All findings about one observation. Pure."""
-    service = str(site.service.prefix)
-    hops = {route.gateway for route in observation.routes if route.prefix == service and route.active}
-    for node in site.nodes:
-        yield from _judge_node(site, node, observation, node.name in required)
-    yield _judge_hops(site, observation, hops, multipath, required)
-    allowed = {service, str(site.service.prefix6)}
-    strange = sorted(
-        {f"{r.prefix} from {r.gateway}" for r in observation.routes if r.prefix not in allowed and not r.filtered}
-    )
-    yield Finding(
-        "router",
-        "filter",
-        not strange,
-        f"accepted what no node may announce: {', '.join(strange)}."
-        if strange
-        else "nothing else accepted from the nodes",
-        "The connection's input.filter is missing or another rule accepts it." if strange else "",
-    )
-    wrong = bool(hops) and observation.redirect_active
-    yield Finding(
-        "router",
-        "redirect",
-        not wrong,
-        "the redirect is on although nodes announce the address." if wrong else "the redirect is as it must be",
-        "Netwatch gets no answer through the service address, or has not asked yet." if wrong else "",
-    )
-
-
-def _judge_node(site: Site, node: Node, observation: Observation, required: bool) -> Iterator[Finding]:
-    address = str(node.address)
-    bgp = observation.bgp.get(address)
-    established = bgp is not None and bgp.established
-    yield Finding(node.name, "bgp", established, "established" if established else "no session", required=required)
-    bfd = observation.bfd.get(address)
-    if bfd is None or not bfd.up:
-        state = "no BFD session" if bfd is None else f"BFD is {bfd.state}"
-        yield Finding(node.name, "bfd", False, state, required=required)
-    elif problem := _interval_problem(site, bfd):
-        hint = f"Both ends must have interval {site.bfd.interval_ms} ms x {site.bfd.multiplier}."
-        yield Finding(node.name, "bfd", False, problem, hint, required=required)
-    else:
-        yield Finding(node.name, "bfd", True, "up", required=required)
-    service = str(site.service.prefix)
-    mine = [route for route in observation.routes if route.prefix == service and route.gateway == address]
-    if any(not route.filtered for route in mine):
-        yield Finding(node.name, "route", True, "announced", required=required)
-    elif mine:
-        hint = f"Look at the chain the connection {connection_name(node)} names as input.filter."
-        yield Finding(node.name, "route", False, f"{service} is rejected by the router's filter.", hint, required)
-    else:
-        hint = f"Is its resolver healthy, or is it drained? Look at the probe of {node.name}." if established else ""
-        yield Finding(node.name, "route", False, f"{service} is not announced.", hint, required)
-
-
-def _interval_problem(site: Site, bfd: BfdSession) -> str:
-    wanted = site.bfd.interval_ms * 1000
-    for name, actual, expected in (
-        ("interval", bfd.transmit_us, wanted),
-        ("detection time", bfd.hold_us, wanted * site.bfd.multiplier),
-    ):
-        if actual and abs(actual - expected) > expected * BFD_INTERVAL_TOLERANCE:
-            return f"negotiated {name} is {actual / 1000:g} ms instead of {expected / 1000:g} ms"
-    return ""
-
-
-def _judge_hops(
-    site: Site, observation: Observation, hops: set[str], multipath: bool, required: Collection[str]
-) -> Finding:
-    service = str(site.service.prefix)
-    names = {str(node.address): node.name for node in site.nodes}
-    shown = ", ".join(sorted(names.get(hop, hop) for hop in hops)) or "none"
-    must = {str(node.address) for node in site.nodes if node.name in required}
-    if not must:
-        return Finding("service", "next hops", True, shown, required=False)
-    if not hops:
-        return Finding("service", "next hops", False, f"no active route to {service}.")
-    if multipath and not must <= hops:
-        missing = ", ".join(sorted(names[hop] for hop in must - hops))
-        standing_by = {r.gateway for r in observation.routes if r.prefix == service and not r.filtered} - hops
-        hint = "ECMP needs one BGP instance with multipath, and equal attributes from all nodes." if standing_by else ""
-        return Finding("service", "next hops", False, f"{service} goes to {shown}; {missing} is left out.", hint)
-    return Finding("service", "next hops", True, shown)
-
-
 def _with_cause(
     finding: Finding, site: Site, observation: Observation, reading: Reading, explain: Explain | None
 ) -> Finding:
-    if finding.ok or finding.check not in {"bgp", "bfd"} or finding.hint:
+    kind = finding.check.split()[0]
+    if finding.ok or kind not in {"bgp", "bfd"} or finding.hint:
         return finding
     node = site.node(finding.subject)
-    cause, hint = (bgp_cause if finding.check == "bgp" else bfd_cause)(site, node, observation, reading)
-    if finding.check == "bgp" and explain is not None and (view := explain(node)):
+    ipv6 = finding.check != kind
+    cause, hint = (bgp_cause if kind == "bgp" else bfd_cause)(site, node, observation, reading, ipv6)
+    if kind == "bgp" and explain is not None and (view := explain(node)):
         cause += f"; {node.name} says: {view}"
     return Finding(finding.subject, finding.check, False, f"{finding.text}: {cause}.", hint, finding.required)
 

@@ -249,3 +249,23 @@ def test_a_whole_check_is_quick(lab: Lab) -> None:
     started = time.monotonic()
     assert lab.verify().ok
     assert time.monotonic() - started < 1
+
+
+def test_the_ipv6_twin_is_judged_like_the_other(tmp_path: Path) -> None:
+    for lab in make_lab(tmp_path, service={"address6": "fd00:9::53"}):
+        twin = {"10.1.2.": "fd00:2::", "10.1.9.53/32": "fd00:9::53/128", "ether3": "ether3"}
+        for menu, rows in list(lab.plane.runtime.items()):
+            for row in list(rows):
+                if "10.1.2.0/24" in row.values():
+                    continue
+                six = dict(row)
+                for old, new in twin.items():
+                    six = {key: value.replace(old, new) for key, value in six.items()}
+                lab.plane.runtime[menu].append(six)
+        outcome = lab.verify()
+        assert outcome.ok, outcome.lines()
+        assert sum(finding.check == "bgp over IPv6" for finding in outcome.findings) == 3
+        lab.plane.runtime[SESSIONS] = [r for r in lab.plane.runtime[SESSIONS] if r["remote.address"] != "fd00:2::12"]
+        told = lab.failure()
+        assert "node02 bgp over IPv6: no session" in told
+        assert "neighbour fd00:2::1" in told

@@ -45,6 +45,8 @@ class Row:
 
 
 Tables = Mapping[str, tuple[Row, ...]]
+Key = tuple[str | None, ...]
+"""Values of the properties that make a row unique."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Store:
         """Asked with each new or changed row, as shown, before it is taken; raises to refuse it."""
         self._tables: dict[str, tuple[Row, ...]] = {}
         self._next_id: dict[str, int] = {}
+        self._index: dict[str, dict[tuple[defaults.Unique, Key], str]] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -86,8 +89,9 @@ class Store:
         if menu == "/ip/address":
             out |= _of_address(row.values)
         table = {**defaults.DEFAULTS.get(menu, {}), **defaults.BY_TYPE.get((menu, row.values.get("type", "A")), {})}
+        only_known = known is not None and known.singleton
         for name, value in table.items():
-            if name not in out and (known is None or not known.singleton or self._takes(known, name)):
+            if name not in out and (not only_known or known is None or self._takes(known, name)):
                 out[name] = value
         return out
 
@@ -146,7 +150,11 @@ class Store:
         self._check_unique(menu, candidate)
         self.guard(menu.path, self.shown(menu.path, candidate))
         row = replace(candidate, id=self._new_id(menu.path))
+        index = self._keys_of(menu.path)  # adding rows one by one must not cost a look at all of them each time
         self._replace(menu.path, (*table[:at], row, *table[at:]))
+        if row.values.get("disabled") != "true":
+            index |= dict.fromkeys(self._keys_of_row(menu.path, row), row.id)
+        self._index[menu.path] = index
         return row
 
     def set(self, menu: Menu, rows: Sequence[Row], arguments: Mapping[str, str | None]) -> None:
@@ -206,6 +214,7 @@ class Store:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Puts every menu back as it was; ids handed out since stay used up."""
         self._tables = dict(checkpoint.tables)
+        self._index.clear()
         self.on_change()
 
     def fill(self, menu: str, rows: Iterable[Mapping[str, str]]) -> None:
@@ -213,6 +222,7 @@ class Store:
         known = self.schema.menu(menu)
         if known is None:
             return
+        self._index.pop(menu, None)
         if known.singleton:
             self._tables[menu] = tuple(Row("", dict(values)) for values in rows)
             return
@@ -228,7 +238,7 @@ class Store:
                 self.fill(menu, [values])
             else:
                 new = replace(known, values={**known.values, **values})
-                self._tables[menu] = tuple(new if row is known else row for row in table)
+                self._replace(menu, tuple(new if row is known else row for row in table))
 
     def export(self, checkpoint: Checkpoint | None = None) -> dict[str, object]:
         """The configuration as plain data, without what this run made itself (dynamic rows, interfaces)."""
@@ -264,6 +274,7 @@ class Store:
                 continue
             dynamic = tuple(replace(row, id=self._new_id(path)) for row in self.rows(path) if row.dynamic)
             saved = tuple(Row(id_, self._known(menu, values)) for id_, values in table)
+            self._index.pop(path, None)
             self._tables[path] = (*dynamic, *saved)
 
     def _known(self, menu: Menu, values: Mapping[str, str]) -> dict[str, str]:
@@ -292,19 +303,30 @@ class Store:
         return name in menu.properties or name in defaults.READ_ONLY.get(menu.path, ())
 
     def _check_unique(self, menu: Menu, row: Row, table: tuple[Row, ...] | None = None) -> None:
+        """No enabled row but this one may have the same key. `table` are the rows after a change of several."""
         if row.values.get("disabled") == "true":
             return
-        for rule in defaults.UNIQUE.get(menu.path, ()):
-            shown = self.shown(menu.path, row)
-            key = [shown.get(name) for name in rule.properties]
-            for other in self.rows(menu.path) if table is None else table:
-                if other.id == row.id or other.values.get("disabled") == "true":
-                    continue
-                if other.values.get(rule.properties[0]) != key[0]:
-                    continue
-                theirs = self.shown(menu.path, other)
-                if [theirs.get(name) for name in rule.properties] == key:
-                    raise errors.failure(rule.text)
+        known = self._keys_of(menu.path) if table is None else self._keys(menu.path, table)
+        for rule, key in self._keys_of_row(menu.path, row):
+            if known.get((rule, key), row.id) != row.id:
+                raise errors.failure(rule.text)
+
+    def _keys_of(self, menu: str) -> dict[tuple[defaults.Unique, Key], str]:
+        """The index of a menu's unique keys; made when it is needed, thrown away when rows change."""
+        if menu not in self._index:
+            self._index[menu] = self._keys(menu, self.rows(menu))
+        return self._index[menu]
+
+    def _keys(self, menu: str, table: Iterable[Row]) -> dict[tuple[defaults.Unique, Key], str]:
+        if menu not in defaults.UNIQUE:
+            return {}
+        enabled = (row for row in table if row.values.get("disabled") != "true")
+        return {key: row.id for row in enabled for key in self._keys_of_row(menu, row)}
+
+    def _keys_of_row(self, menu: str, row: Row) -> list[tuple[defaults.Unique, Key]]:
+        rules = defaults.UNIQUE.get(menu, ())
+        shown = self.shown(menu, row) if rules else {}
+        return [(rule, tuple(shown.get(name) for name in rule.properties)) for rule in rules]
 
     def _position(self, menu: Menu, place_before: str) -> int:
         (row,) = self.find(menu.path, place_before)
@@ -320,6 +342,7 @@ class Store:
         return f"*{number:X}"
 
     def _replace(self, menu: str, table: tuple[Row, ...]) -> None:
+        self._index.pop(menu, None)
         self._tables[menu] = table
         self.on_change()
 

@@ -124,7 +124,7 @@ def running_router(
         await stopping.wait()
         await server.stop()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="virtual-router")
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="virtual-router", daemon=True)
     thread.start()
     try:
         server, loop, stopping = started.result(10)

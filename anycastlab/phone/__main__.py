@@ -28,9 +28,9 @@ from anycastlab.phone.network import (
     ephemeral_ports,
     machine,
     raise_fd_limit,
-    raise_priority,
     read_wall_clock,
 )
+from anycastlab.phone.priority import raised
 from anycastlab.phone.progress import Progress
 from anycastlab.phone.sender import Identity, Sender, Setup
 from anycastlab.phone.servers import Transport, parse
@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
         if not options.no_interception_check:
             interception.check(network, servers)
         network.prepare(transport)
-        priority = "normal" if options.normal_priority else raise_priority()
+        priority = stack.enter_context(raised(not options.normal_priority))
         clock = read_wall_clock()
         start_ns = _start(options.start_at, network.now())
         sender = Sender(setup, questions, start_ns, network)

@@ -16,7 +16,6 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from anycastlab.phone import limits
 from anycastlab.phone.flows import Flow, TcpFlow, TlsFlow, UdpFlow, tls_context
 from anycastlab.phone.servers import Server, Transport
 from anycastlab.phone.timer import Timer
@@ -166,23 +165,6 @@ def raise_fd_limit(needed: int) -> int:
         return needed if soft == resource.RLIM_INFINITY else soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return wanted
-
-
-def raise_priority() -> str:
-    """Let this thread go first where the system allows it; returns what was reached.
-
-    On a busy machine an ordinary process is woken late, and a late phone measures itself. It needs a twentieth of a
-    millisecond per query, so going first costs others nothing that shows.
-    """
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(limits.REALTIME_PRIORITY))
-    except OSError:
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, limits.NICE)
-        except OSError:
-            return "normal"
-        return f"nice {limits.NICE}"
-    return "realtime"
 
 
 def ephemeral_ports() -> int:

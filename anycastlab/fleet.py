@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import gevent
 import pyinfra_cli  # noqa: F401  (patches the standard library for gevent, as pyinfra's own command does)
 from pyinfra.api import Config, State, StringCommand
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.site.load import from_inventory
+from anycastlab.status.answer import Answer
 from anycastlab.status.asking import LAB_CLIENT
 
 if TYPE_CHECKING:
@@ -34,19 +35,6 @@ READ_TIMEOUT_S = 5
 
 class FleetError(AnycastlabError):
     """The inventory cannot be used, or a machine in it not be reached."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command on a machine gave. `code` None: it did not run (not reachable, or no answer in time)."""
-
-    code: int | None
-    stdout: str = ""
-    stderr: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0
 
 
 class Fleet:
@@ -90,11 +78,14 @@ class Fleet:
         try:
             host = self.host(name)
             with ctx_state.use(self._state):
+                # The way the inventory says: with sudo where a board's user is not root.
+                arguments, _ = pop_global_arguments(self._state, host, {})
+                way: Any = {key: value for key, value in arguments.items() if key in CONNECTOR_ARGUMENT_KEYS}
                 ok, output = host.run_shell_command(
                     StringCommand(f"{shlex.join(argv)}; echo anycastlab-exit=$?"),
                     print_output=False,
                     print_input=False,
-                    _timeout=int(timeout_s),
+                    **{**way, "_timeout": int(timeout_s)},
                 )
         except (ConnectError, PyinfraError, TimeoutError, gevent.Timeout, OSError) as error:
             return Answer(None, stderr=str(error))

@@ -47,9 +47,10 @@ class Api:
 
 @dataclass(frozen=True)
 class Deploy:
-    """Run the deploy itself, with settings changed for it."""
+    """Run the deploy itself (or the teardown), with settings changed for it."""
 
     data: tuple[tuple[str, str], ...] = ()
+    file: str = "deploy.py"
 
 
 Action = On | OnHost | Power | Api | Deploy

@@ -81,6 +81,7 @@ def wan_down(stage: Stage) -> Fault:
     return Fault(
         what="WAN silent: everything to the provider dropped",
         targets=(UPSTREAM,),
+        withdraws=False,
         do=(_load(rules),),
         undo=(_unload("netdev", table),),
         proofs=(proofs.packets_dropped("netdev", table, "to the provider"),),
@@ -239,23 +240,27 @@ def rolling_deploy(stage: Stage) -> Fault:
 # The router -----------------------------------------------------------------------------------------------------------
 
 
-def router_dns_down() -> Fault:
+def router_dns_down(stage: Stage) -> Fault:
     """The router's own resolver refuses everybody: local names have no source on any node."""
     return Fault(
         what="the router's resolver refuses remote requests",
         targets=(ROUTER,),
+        withdraws=False,
         do=(Api("/ip/dns", "set", (("allow-remote-requests", "no"),)),),
         undo=(Api("/ip/dns", "set", (("allow-remote-requests", "yes"),)),),
-        proofs=(proofs.no_answer("10.1.1.1", "{random}.lan", "a local name asked at the router"),),
+        proofs=(
+            proofs.no_answer(str(stage.site.resolver.router_dns), "{random}.lan", "a local name asked at the router"),
+        ),
     )
 
 
-def session_reset(node: str) -> Fault:
+def session_reset(stage: Stage, machine: str) -> Fault:
     """The router drops its BGP session with one node; it comes back by itself."""
+    address = stage.site.node(machine).address
     return Fault(
-        what=f"BGP session with {node} reset at the router",
-        targets=(node,),
-        do=(On(ROUTER, ("vtysh", "-c", f"clear bgp {node}")),),
+        what=f"BGP session with {machine} reset at the router",
+        targets=(machine,),
+        do=(On(ROUTER, ("vtysh", "-c", f"clear bgp {address}")),),
     )
 
 

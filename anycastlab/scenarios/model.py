@@ -29,13 +29,14 @@ class Fault:
     proofs: tuple[Check, ...] = ()
     repeat_every_s: float | None = None  # done again and again while it holds, such as a flapping node
     planned: bool = False  # a change of ours, not an accident: nothing may be lost by it
+    withdraws: bool = True  # the router must have lost the route through each node it hits, else it hit nothing
 
 
 @dataclass(frozen=True)
 class PhoneUse:
     """How the household asks; see the phone for the words."""
 
-    mix: str = "lab"
+    mix: str = "lab"  # a mix of the phone, or a file of ours in `mixes/`
     protocol: str = "udp"
     one_flow: bool = False
     clients: tuple[str, ...] = ("wire",)
@@ -46,8 +47,8 @@ class PhoneUse:
 class Expect:
     """What a run must come to. None: not judged. Times are seconds.
 
-    `outage_detections` is in units of BFD's detection time; `plus_s` is the resolution of the measurement at the rate
-    of the run (one interval between queries) and whatever else the mechanism adds by design.
+    `outage_detections` is in units of BFD's detection time; one interval between queries is always added to it, for
+    that is the resolution of the measurement.
     """
 
     lost_most: int | None = None
@@ -61,14 +62,14 @@ class Expect:
     never_withdrawn: bool = False
     clean_kinds: tuple[str, ...] = ()  # kinds of names that must all be answered throughout
     failing_kinds: tuple[str, ...] = ()  # kinds that must all fail while the fault holds
+    lost_least_of: Mapping[str, int] = field(default_factory=dict)  # kind -> failures a control must show of it
     clean_from_s: float | None = None  # so long after the fault began nothing may be lost any more
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario. `name` is its file's, with hyphens."""
+    """One scenario. Its name is its file's, with hyphens."""
 
-    name: str
     title: str
     fault: Callable[[Stage], Fault]
     expect: Expect = Expect()
@@ -79,3 +80,7 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what the lab is deployed with for this scenario
     control: bool = False  # shows what happens without a protection
     in_quick_set: bool = False  # run by `--quick` without names
+    # Kinds of names of which some must have been asked while the fault held that no cache can answer; a run without
+    # them looks perfect because a cache hid the break.
+    uncacheable: tuple[str, ...] = ()
+    name: str = ""

@@ -1,7 +1,7 @@
 """Evidence that a fault had its effect, gathered while it is in force.
 
-A fault that nobody checked may have hit nothing: a rule that never matched, a container that was not running anyway. Each
-function here makes one check; its `Proof` says in a sentence what was seen, whether it holds, and the figures.
+A fault that nobody checked may have hit nothing: a rule that never matched, a container that was not running anyway.
+Each function here makes one check; its `Proof` says in a sentence what was seen, whether it holds, and the figures.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +16,7 @@ from typing import Protocol
 from anycastlab.incus import desired
 from anycastlab.incus.errors import IncusError
 from anycastlab.incus.exec import Result, execute
-from anycastlab.incus.rest import Rest
+from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab.topology import Lab
 from anycastlab.routeros.control import router_session
 from anycastlab.scenarios import timing
@@ -25,13 +27,19 @@ from anycastlab.site import Site
 CLIENT, ROUTER, UPSTREAM = "client01", "router", "upstream"
 
 
+def open_stage(site: Site, lab: str, inventory: str, settings: tuple[tuple[str, str], ...] = ()) -> LabStage:
+    """The lab of that name on this machine's Incus server; nothing is asked yet."""
+    named = Lab(lab)
+    return LabStage(site, named, connect(project=named.project), inventory, settings)
+
+
 class Stage(Protocol):
     """What faults and proofs may use. Times are CLOCK_MONOTONIC, which containers share with the host."""
 
     site: Site
     lab: Lab
 
-    def do(self, action: Action) -> None: ...
+    def do(self, *actions: Action) -> None: ...
     def run(self, machine: str, argv: Sequence[str], limit_s: float = timing.ACTION_LIMIT_S) -> Result: ...
     def power_of(self, machine: str) -> str: ...
     def on_host(self, argv: Sequence[str]) -> str: ...
@@ -51,8 +59,21 @@ class LabStage:
     settings: tuple[tuple[str, str], ...] = ()
     sleep: Callable[[float], None] = time.sleep
 
-    def do(self, action: Action) -> None:
-        """Carry out one action; raises ScenarioError or IncusError."""
+    def do(self, *actions: Action) -> None:
+        """Carry out actions in order, except that machines lose and get power together: a power cut takes a moment for
+        each, and "all dead" must not mean one after the other. Raises ScenarioError, IncusError, RouterError, OSError.
+        """
+        for together, group in itertools.groupby(actions, lambda action: isinstance(action, Power)):
+            if not together:
+                for action in group:
+                    self._do(action)
+                continue
+            with ThreadPoolExecutor() as pool:
+                jobs = [pool.submit(self._do, action) for action in group]
+            for job in jobs:
+                job.result()
+
+    def _do(self, action: Action) -> None:
         match action:
             case On(machine, argv, strict, limit_s):
                 result = self.run(machine, argv, limit_s or timing.ACTION_LIMIT_S)
@@ -68,8 +89,8 @@ class LabStage:
                 self._power(action)
             case Api():
                 self._api(action)
-            case Deploy(data):
-                self._deploy(dict((*self.settings, *data)))
+            case Deploy(data, file):
+                self._deploy(dict((*self.settings, *data)), file)
 
     def run(self, machine: str, argv: Sequence[str], limit_s: float = timing.ACTION_LIMIT_S) -> Result:
         return execute(self.rest, machine, list(argv), timeout_s=limit_s)
@@ -139,11 +160,20 @@ class LabStage:
                 words.append(f"=numbers={','.join(ids)}")
             connection.call(f"{action.menu}/{action.verb}", *words)
 
-    def _deploy(self, data: dict[str, str]) -> None:
+    def _deploy(self, data: dict[str, str], file: str) -> None:
         options = [part for key, value in data.items() for part in ("--data", f"{key}={value}")]
-        command = [sys.executable, "-m", "pyinfra", "-y", *options, self.inventory, "deploy.py"]
+        command = [sys.executable, "-m", "pyinfra", "-y", *options, self.inventory, file]
         environment = {**os.environ, "ANYCASTLAB_LAB": self.lab.name}
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        # A session of its own: Ctrl-C must not tear a deploy that puts the lab back.
+        result = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            check=False,
+        )
         if result.returncode != 0:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1].strip()
-            raise ScenarioError(f"The deploy of the lab failed: {reason}", "Run `anycastlab up` to see all of it.")
+            raise ScenarioError(f"{file} of the lab failed: {reason}", "Run `anycastlab up` to see all of it.")

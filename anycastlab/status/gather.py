@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from anycastlab.fleet import Answer, Fleet
 from anycastlab.site import Node, Site
+from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
 
@@ -31,7 +32,16 @@ class RouterReader(Protocol):
     def __call__(self, site: Site) -> RouterStatus: ...
 
 
-def gather(fleet: Fleet, read_router: RouterReader) -> Status:
+class Machines(Protocol):
+    """A home's machines as they are asked here; `Fleet` is one."""
+
+    @property
+    def site(self) -> Site: ...
+    def run_on_client(self, argv: Sequence[str]) -> tuple[bool, str]: ...
+    def run_all(self, commands: Mapping[str, Sequence[str]]) -> dict[str, Answer]: ...
+
+
+def gather(fleet: Machines, read_router: RouterReader) -> Status:
     """The state of the fleet's home. Never raises for a machine that is down: its part says what is wrong."""
     site = fleet.site
     nodes_to_ask = [[str(node.address), site.service.identity_name, "TXT"] for node in site.nodes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from anycastlab.fleet import Answer
+from anycastlab.status.answer import Answer
 from anycastlab.status.gather import node_status, service_status
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
 from tests.unit.site.test_load import build, lab

@@ -1,0 +1,10 @@
+"""The node's cable is out: the node sees it, the router does not, for a switch lies between them."""
+
+from anycastlab.scenarios import faults
+from anycastlab.scenarios.model import Expect, Scenario
+
+SCENARIO = Scenario(
+    title="The cable of the serving node is pulled",
+    fault=lambda stage: faults.cable_pulled(stage, stage.serving_node()),
+    expect=Expect(outage_detections=1.25),
+)

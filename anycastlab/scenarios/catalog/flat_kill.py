@@ -1,0 +1,12 @@
+"""Layout `flat`, nodes among the clients: the serving node loses its power."""
+
+from anycastlab.scenarios import faults
+from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+
+SCENARIO = Scenario(
+    title="Layout flat: the serving node loses its power",
+    fault=lambda stage: faults.killed(stage.serving_node()),
+    phone=PhoneUse(one_flow=True),
+    expect=Expect(lost_most=0, withdrawn_within_s=2.0),
+    layout="flat",
+)

@@ -1,0 +1,14 @@
+"""Control: layout `flat` with a router that sends ICMP redirects. Clients learn to go to one node directly, and when it
+dies they go on asking it for minutes, though the router has long moved on."""
+
+from anycastlab.scenarios import faults
+from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+
+SCENARIO = Scenario(
+    title="Layout flat with ICMP redirects on: the serving node loses its power",
+    fault=lambda stage: faults.killed(stage.serving_node()),
+    phone=PhoneUse(one_flow=True),
+    expect=Expect(outage_least_s=5.0, lost_least=50),
+    layout="flat",
+    control=True,
+)

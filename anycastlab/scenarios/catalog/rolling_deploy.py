@@ -1,0 +1,10 @@
+"""A setting changes on all nodes by the ordinary deploy, while the household asks."""
+
+from anycastlab.scenarios import faults
+from anycastlab.scenarios.model import Expect, Scenario
+
+SCENARIO = Scenario(
+    title="Rolling deploy of a changed setting",
+    fault=faults.rolling_deploy,
+    expect=Expect(lost_most=0, servfail_most=0),
+)

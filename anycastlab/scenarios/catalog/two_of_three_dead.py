@@ -1,0 +1,10 @@
+"""All nodes but one lose their power at once."""
+
+from anycastlab.scenarios import faults
+from anycastlab.scenarios.model import Expect, Scenario
+
+SCENARIO = Scenario(
+    title="All nodes but one lose their power",
+    fault=lambda stage: faults.killed(*(node.name for node in stage.site.nodes[1:])),
+    expect=Expect(lost_most=0, withdrawn_within_s=2.0),
+)

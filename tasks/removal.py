@@ -5,6 +5,8 @@ from pyinfra.api import deploy
 
 from anycastlab.incus.operations import remove_lab
 from anycastlab.lab.topology import Lab
+from anycastlab.node.keep import outlives
+from anycastlab.node.removal import removed
 from anycastlab.routeros.operations import remove
 from anycastlab.site import Site
 
@@ -17,6 +19,9 @@ def router_removed(site: Site) -> None:
 
 def node_removed(site: Site) -> None:
     """Our services and files leave the boards. Instances of the lab go as a whole."""
+    for node in site.nodes:
+        if node.host == host.name and outlives(site, node):
+            removed(name=f"{node.name}: remove what is ours", site=site, node=node)
 
 
 def lab_removed(site: Site) -> None:

@@ -71,9 +71,14 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> dict[
 
 def program(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> str:
     """The whole program, for `python3 -I -` on the node's standard input. Holds secrets: never in argv or a log."""
-    encoded = base64.b64encode(json.dumps(order(site, node, plan, must_serve)).encode()).decode()
+    return standalone(_agent(), order(site, node, plan, must_serve))
+
+
+def standalone(source: str, order: dict[str, Any]) -> str:
+    """A program that carries out `order`: the source of a module with `main(order) -> int`, the order appended."""
+    encoded = base64.b64encode(json.dumps(order).encode()).decode()
     lines = "\n".join(f'    "{encoded[at : at + 100]}"' for at in range(0, len(encoded), 100))
-    return f"{_agent()}\n\nORDER = (\n{lines}\n)\nsys.exit(main(json.loads(base64.b64decode(ORDER))))\n"
+    return f"{source}\n\nimport base64\n\nORDER = (\n{lines}\n)\nsys.exit(main(json.loads(base64.b64decode(ORDER))))\n"
 
 
 @cache

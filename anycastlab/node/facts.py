@@ -62,6 +62,8 @@ class NodeState:
     rules: tuple[str, ...] = ()
     drained_by: str | None = None
     applied: Mapping[str, str] = field(default_factory=dict)
+    root: bool = True  # looked at with root's rights
+    originals: Mapping[str, Any] = field(default_factory=dict)  # see `keep.Record`
     adguard_yaml: str | None = field(default=None, repr=False)
     running_config: str = field(default="", repr=False)
 
@@ -152,6 +154,7 @@ say() {{ printf '%s\\t%s\\n' "$1" "$2"; }}
 one() {{ v=; {{ IFS= read -r v < "$2"; }} 2>/dev/null; say "$1" "$v"; }}
 b64() {{ base64 -w0 2>/dev/null; }}
 say present 1
+say uid "$(id -u)"
 one hostname /proc/sys/kernel/hostname
 one ipv4_forwarding /proc/sys/net/ipv4/ip_forward
 one ipv6_forwarding /proc/sys/net/ipv6/conf/all/forwarding
@@ -167,6 +170,7 @@ ip -o link show dev {layout.LINK} up 2>/dev/null | while read -r _; do say link 
 ip -o address show dev {layout.LINK} 2>/dev/null | while read -r _ _ _ a _; do say prefix "$a"; done
 {{ ip -4 rule; ip -6 rule; }} 2>/dev/null | grep '^{layout.RULE_PRIORITY}:' | while read -r _ r; do say rule "$r"; done
 [ ! -e {layout.DRAINED} ] || say drained "$(head -c 200 {layout.DRAINED} | head -n1)"
+[ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(b64 < {layout.ORIGINALS_INDEX})"
 [ ! -e {layout.APPLIED} ] || say applied "$(b64 < {layout.APPLIED})"
 [ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(b64 < {layout.ADGUARD_CONFIG})"
 say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
@@ -204,6 +208,8 @@ def parse(lines: list[str]) -> NodeState:
         rules=tuple(many["rule"]),
         drained_by=one.get("drained"),
         applied={str(key): str(value) for key, value in applied.items()} if isinstance(applied, dict) else {},
+        root=one.get("uid", "0") == "0",
+        originals=json.loads(_decoded(one["originals"])) if "originals" in one else {},
         adguard_yaml=_decoded(one["adguard"]) if "adguard" in one else None,
         running_config=_decoded(one.get("running", "")),
     )

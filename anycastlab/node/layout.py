@@ -14,6 +14,8 @@ LINK: Final = "anycast0"  # carries the service address; its state is the announ
 LIB: Final = "/usr/local/lib/anycastlab"
 STATE: Final = "/var/lib/anycastlab"
 APPLIED: Final = f"{STATE}/applied.json"  # what each unit was last started with
+ORIGINALS: Final = f"{STATE}/originals"  # on a machine that outlives us: the files that ours replaced, and a record
+ORIGINALS_INDEX: Final = f"{STATE}/originals.json"
 DRAINED: Final = f"{STATE}/drained"  # the probe keeps the link down while this exists
 DRAINED_BY_DEPLOY: Final = "deploy"  # content of the flag when a deploy set it, so that only a deploy lifts it again
 

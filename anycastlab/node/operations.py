@@ -23,6 +23,7 @@ from anycastlab.node import (
     certificates,
     credentials,
     facts,
+    keep,
     layout,
     lockfile,
     plan,
@@ -31,6 +32,8 @@ from anycastlab.node import (
     show,
     timing,
 )
+from anycastlab.node.errors import NodeError
+from anycastlab.node.managed import ManagedFile
 from anycastlab.site import Node, Service, Site
 
 _PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
@@ -63,7 +66,7 @@ def configure(
         context.host.noop(f"{node.name} is as it should be")
         return
     _tell(node, todo, state)
-    yield from _commands(site, node, todo, adguardhome_source, must_serve)
+    yield from _commands(site, node, todo, state, adguardhome_source, must_serve)
 
 
 @operation(is_idempotent=False)
@@ -72,9 +75,14 @@ def withdraw(node: Node, service: Service) -> Generator[PyinfraCommand, None, No
 
     The drain flag is a deploy's, so a run that dies here is made good by the next one.
     """
+    yield StringCommand(withdraw_script(node, service))
+
+
+def withdraw_script(node: Node, service: Service) -> str:
+    """The shell commands of `withdraw`."""
     route = f"vtysh -c 'show ip route {service.prefix}' 2>/dev/null | grep -q 'directly connected, {layout.LINK}'"
     tries = round(timing.ROUTE_GONE_LIMIT_S / timing.POLL_S)
-    yield StringCommand(
+    return (
         f"mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}\n"
         f"ip link set dev {layout.LINK} down || exit 1\n"
         f"n=0; while {route}; do\n"
@@ -95,6 +103,7 @@ def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.
     )
     machine_type = ""
     if state.present:
+        require_root(node, state)
         machine_type = architecture.check(node.name, state.evidence, node.architecture)
     machine = (
         render.Machine(state.hostname, state.ipv4_forwarding, state.ipv6_forwarding)
@@ -109,6 +118,15 @@ def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.
         wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
         todo = plan.make(wanted, state, _PASSWORDS)
     return todo, state
+
+
+def require_root(node: Node, state: facts.NodeState) -> None:
+    """Raises NodeError if the machine was looked at by a user without root's rights."""
+    if not state.root:
+        raise NodeError(
+            f"{node.name} is reached as a user without root's rights.",
+            "Set `_sudo` to True for it in the inventory, or `ssh_user` to root; nothing was changed.",
+        )
 
 
 def _program(node: Node, machine: str, source: str) -> plan.Program | None:
@@ -147,10 +165,13 @@ def _wanted(
 
 
 def _commands(
-    site: Site, node: Node, todo: plan.Plan, source: str, must_serve: bool
+    site: Site, node: Node, todo: plan.Plan, state: facts.NodeState, source: str, must_serve: bool
 ) -> Generator[PyinfraCommand, None, None]:
     if todo.packages:
         yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
+    if keep.outlives(site, node) and _is_first(site, node, state):
+        files = render_names(site, node)
+        yield StringCommand("python3", "-I", "-", _stdin=keep.program(node, files, todo.packages))
     if todo.program and context.state.is_executing:
         machine = context.host.get_fact(facts.MachineFact)
         binary = resolver_binary.obtain(source, machine)
@@ -159,6 +180,17 @@ def _commands(
     yield StringCommand(
         "python3", "-I", "-", _stdin=apply.program(site, node, todo, must_serve), _timeout=timing.CONFIGURE_LIMIT_S
     )
+
+
+def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:
+    """Whether this deploy writes files there that none has written before."""
+    return not keep.parse(state.originals).covers(keep.paths(node, render_names(site, node)))
+
+
+def render_names(site: Site, node: Node) -> tuple[ManagedFile, ...]:
+    """The node's files, of which only the names and what is the same on every machine is to be used."""
+    certificate = render.Certificate(_LATER, _LATER) if site.resolver.dot else None
+    return render.files(site, node, render.Machine(node.name), certificate)
 
 
 def _install(packages: tuple[str, ...]) -> str:

@@ -145,7 +145,8 @@ def build(machines: Machines) -> Site:
     router.setdefault("api_host", router_name.rpartition("/")[2])
     router.setdefault("api_port", API_TLS_PORT if router_data.get("router_tls", True) else API_PLAIN_PORT)
     shared["router"] = router
-    shared["nodes"] = [_node(name, data, lab, layout) for name, data in sorted(machines.nodes, key=lambda m: m[0])]
+    members = [_node(name, data, lab, layout) for name, data in machines.nodes]
+    shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
     try:
         return Site.model_validate(shared)
     except ValidationError as error:

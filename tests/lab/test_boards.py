@@ -1,0 +1,242 @@
+"""Boards: the whole node deploy over pyinfra's own SSH, as root and with sudo, and the way back.
+
+The tests build on each other's machines, in the order of the file; each also works alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from anycastlab.node import layout
+from tests.lab.board_lab import OWNERS_FRR, Board, BoardLab
+from tests.lab.test_deploy import ask, changes
+
+# A Debian package from what is installed of it, and an archive of that one package, for an apt without the internet.
+_REPACK = """
+set -e
+name=$1; new=$(mktemp -d); mkdir -p /srv/archive "$new/DEBIAN"; chmod 755 "$new"
+dpkg -L "$name" | while read -r path; do if [ -f "$path" ] || [ -L "$path" ]; then echo "$path"; fi; done |
+  tar -C / -cf - -T - 2>/dev/null | tar -C "$new" -xf -
+dpkg-query -s "$name" | grep -vE '^(Status|Conffiles| /)' > "$new/DEBIAN/control"
+dpkg-deb -b "$new" "/srv/archive/$name.deb" >/dev/null
+cd /srv/archive
+{ cat "$new/DEBIAN/control"; echo "Filename: ./$name.deb"; echo "Size: $(stat -c %s "$name.deb")"
+  echo "SHA256: $(sha256sum "$name.deb" | cut -d' ' -f1)"; } > Packages
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* "$new"
+echo 'deb [trusted=yes] file:/srv/archive ./' > /etc/apt/sources.list
+dpkg --purge --force-depends "$name" >/dev/null
+"""
+
+
+@dataclasses.dataclass
+class Bare:
+    """The boards before their first deploy, and what lay on them then."""
+
+    lab: BoardLab
+    before: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
+    lab = BoardLab("boards", folder=tmp_path_factory.mktemp("boards"))
+    lab.remove()
+    try:
+        lab.build()
+        yield Bare(lab, {board.instance: lab.manifest(board) for board in lab.boards})
+    finally:
+        lab.remove()
+
+
+@pytest.fixture(scope="module")
+def boards(bare: Bare) -> BoardLab:
+    bare.lab.up()
+    return bare.lab
+
+
+def run(lab: BoardLab, *arguments: str) -> str:
+    """pyinfra with our files; must succeed. The wide terminal keeps its table whole."""
+    result = lab.pyinfra(*arguments)
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    return output
+
+
+# The way in ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_shows_everything_and_changes_nothing(bare: Bare) -> None:
+    before = {board.instance: bare.lab.manifest(board) for board in bare.lab.boards}
+    result = bare.lab.command("plan", "-i", bare.lab.inventory)
+    output = result.stdout + result.stderr
+    assert result.returncode == 2, output
+    for name in ("node01", "node02"):
+        assert f"Will configure {name}: " in output
+    for part in ("install AdGuard Home", layout.UNBOUND_CONFIG, "-log syslog warnings", "+router bgp 65053"):
+        assert part in output, part
+    assert {board.instance: bare.lab.manifest(board) for board in bare.lab.boards} == before
+
+
+def test_a_user_without_root_rights_is_told_so_before_anything_happens(bare: Bare) -> None:
+    board = bare.lab.boards[0]
+    before = bare.lab.manifest(board)
+    result = bare.lab.pyinfra("-y", "--data", "_sudo=false", "--limit", board.host, bare.lab.inventory, "deploy.py")
+    output = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "node01 is reached as a user without root's rights." in output
+    assert "Traceback" not in output
+    assert bare.lab.manifest(board) == before
+
+
+def test_a_board_with_an_unknown_host_key_gets_nothing(bare: Bare) -> None:
+    board = bare.lab.boards[1]
+    stranger = bare.lab.folder / "nobody-known"
+    stranger.write_text("")
+    result = bare.lab.pyinfra(
+        *("-y", "--data", f"ssh_known_hosts_file={stranger}"),
+        *("--limit", board.host, bare.lab.inventory, "deploy.py"),
+    )
+    output = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "No host key for [127.0.0.1]:" in output
+    assert "Traceback" not in output
+    assert stranger.read_text() == ""
+
+
+def test_boards_serve_after_one_run(boards: BoardLab) -> None:
+    status = json.loads(boards.command("status", "-i", boards.inventory, "--json").stdout)
+    found = [(n["name"], n["resolver"], n["bgp"], n["bfd"], n["announced"], n["answers"]) for n in status["nodes"]]
+    assert found == [
+        ("node01", "adguardhome", "Established", "up", True, True),
+        ("node02", "unbound", "Established", "up", True, True),
+        ("node03", "adguardhome", "Established", "up", True, True),
+    ]
+    assert status["router"]["next_hops"] == ["10.1.2.11", "10.1.2.12", "10.1.2.13"]
+    for board in boards.boards:
+        assert f'"{board.node}"' in asked(boards, str(board.address), "id.anycast.lan", "TXT")
+        assert asked(boards, str(board.address), "www.lab.example") == "NOERROR False 198.18.0.10"
+
+
+def test_a_second_run_over_ssh_changes_nothing(boards: BoardLab) -> None:
+    started = "systemctl show -p MainPID,ActiveEnterTimestampMonotonic frr anycastlab-probe adguardhome unbound"
+    before = {board.instance: (boards.manifest(board), boards.sh(board, started)) for board in boards.boards}
+    result = boards.up()
+    assert changes(result.stdout + result.stderr).split()[1:3] == ["-", "-"], result.stdout + result.stderr
+    assert {board.instance: (boards.manifest(board), boards.sh(board, started)) for board in boards.boards} == before
+
+
+def test_a_missing_package_is_installed_with_sudo(boards: BoardLab) -> None:
+    """From an archive on the board: nothing here reaches the internet."""
+    board = boards.boards[0]
+    sources = boards.sh(board, "tar -C / -c etc/apt 2>/dev/null | base64 -w0")
+    try:
+        boards.sh(board, f"set -- python3-dnspython\n{_REPACK}")
+        plan = boards.command("plan", "-i", boards.inventory, "--limit", board.host)
+        assert plan.returncode == 2
+        assert "install python3-dnspython" in plan.stdout + plan.stderr
+        boards.up("--limit", board.host)
+        assert boards.succeeds(board, "dpkg-query -W -f='${db:Status-Status}' python3-dnspython | grep -qx installed")
+        assert boards.succeeds(board, "python3 -c 'import dns.message'")
+        assert boards.command("plan", "-i", boards.inventory, "--limit", board.host).returncode == 0
+    finally:
+        boards.sh(board, f"rm -rf /etc/apt /srv/archive; echo {sources} | base64 -d | tar -C / -x")
+
+
+# The way back -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["sudo, adguardhome", "root, unbound"])
+def test_removal_gives_the_board_back(bare: Bare, boards: BoardLab, which: int) -> None:
+    board = boards.boards[which]
+    # The owner's own file, in a folder that the deploy made.
+    foreign = f"/etc/systemd/system/{layout.resolver_unit(board.resolver)}.d/zz-mine.conf"  # type: ignore[arg-type]
+    boards.sh(board, f"printf '[Unit]\\n# mine\\n' > {foreign}; chmod 640 {foreign}")
+    left = boards.manifest(board)[foreign]
+    arguments = ("--limit", board.host, boards.inventory, "teardown.py")
+
+    plan = run(boards, "--dry", "--diff", *arguments)
+    for line in ("- service anycastlab-probe.service", "- link anycast0", f"~ {layout.FRR_CONFIG} as it was before"):
+        assert line in plan, plan
+    assert boards.succeeds(board, "systemctl is-active anycastlab-probe && ip link show anycast0 up | grep -q UP")
+
+    run(boards, "-y", *arguments)
+    after = boards.manifest(board)
+    assert after.pop(foreign) == left
+    assert differences(bare.before[board.instance], after, ours=foreign) == {}
+    assert_nothing_runs(boards, board)
+    assert boards.sh(board, f"cat {layout.FRR_CONFIG}") == OWNERS_FRR.decode()
+
+    again = run(boards, "-y", *arguments)
+    assert changes(again).split()[1:3] == ["-", "-"], again
+
+
+def test_a_removed_board_can_be_deployed_again(boards: BoardLab) -> None:
+    boards.up()
+    assert boards.command("status", "-i", boards.inventory).returncode == 0
+    for board in boards.boards:
+        kept = boards.sh(board, f"cat {layout.ORIGINALS}{layout.FRR_CONFIG}")
+        assert kept == OWNERS_FRR.decode()
+
+
+def test_a_removal_killed_half_way_is_finished_by_the_next(bare: Bare, boards: BoardLab) -> None:
+    board = boards.boards[1]
+    foreign = f"/etc/systemd/system/{layout.RESOLVER_UNITS['unbound']}.d"
+    # What a run leaves that died among the files: services stopped, some files gone, the record still there.
+    boards.sh(
+        board,
+        f"systemctl disable -q --now {layout.PROBE_UNIT} {layout.ESCALATE_UNIT} {layout.LINK_UNIT};"
+        f" ip link del anycast0; rm -f /etc/systemd/system/{layout.PROBE_UNIT} {layout.PROBE_CONFIG}"
+        f" {layout.LINK_SCRIPT}; rm -rf {foreign}; systemctl daemon-reload",
+    )
+    run(boards, "-y", "--limit", board.host, boards.inventory, "teardown.py")
+    assert differences(bare.before[board.instance], boards.manifest(board), ours=foreign) == {}
+    assert_nothing_runs(boards, board)
+
+
+def asked(lab: BoardLab, server: str, name: str, kind: str = "A") -> str:
+    """Ask on the lab's client, whose inventory is the boards'."""
+    return ask(Asking(lab), server, name, kind)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass
+class Asking:
+    """The one thing `ask` needs of a lab."""
+
+    lab: BoardLab
+
+    def exec(self, machine: str, *argv: str) -> Any:
+        return self.lab.command("shell", "-i", self.lab.inventory, machine, "--", *argv, timeout_s=30)
+
+
+def differences(before: dict[str, Any], after: dict[str, Any], ours: str) -> dict[str, Any]:
+    """What differs, the folder aside in which the test put a file of its own."""
+    folder = ours.rpartition("/")[0] if "." in ours.rpartition("/")[2] else ours
+    return {
+        path: (before.get(path), after.get(path))
+        for path in sorted({*before, *after})
+        if before.get(path) != after.get(path) and path not in (ours, folder)
+    }
+
+
+def assert_nothing_runs(lab: BoardLab, board: Board) -> None:
+    """No link, rule, table, service or user of ours; the distribution's services as the owner had them."""
+    assert not lab.succeeds(board, "ip link show anycast0")
+    assert str(layout.RULE_PRIORITY) not in lab.sh(board, "ip rule; ip -6 rule")
+    assert lab.sh(board, f"ip route show table {layout.ROUTING_TABLE} 2>/dev/null || true").strip() == ""
+    for unit in (layout.PROBE_UNIT, layout.LINK_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"]):
+        assert lab.sh(board, f"systemctl show -P LoadState,ActiveState {unit}").split() == ["not-found", "inactive"]
+    assert not lab.succeeds(board, "getent passwd anycastlab || getent passwd adguardhome")
+    assert lab.sh(board, "sysctl -n net.ipv4.conf.all.arp_ignore net.ipv4.conf.eth0.accept_redirects").split() == [
+        "0",
+        "1",
+    ]
+    state = lab.sh(board, "systemctl is-active frr unbound; systemctl is-enabled frr unbound; true").split()
+    if board.user == "root":
+        assert state == ["active", "active", "enabled", "enabled"]
+        assert "log syslog warnings" in lab.sh(board, "vtysh -c 'show running-config'")
+    else:
+        assert state == ["inactive", "inactive", "disabled", "disabled"]

@@ -7,10 +7,10 @@ than `up` changes.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gevent
 import pyinfra_cli  # noqa: F401  (patches the standard library for gevent, as pyinfra's own command does)
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
     from anycastlab.site import Site
+
+T = TypeVar("T")
 
 # Seconds one read-only command may take on a machine; a frozen container must not hang `status`.
 READ_TIMEOUT_S = 5
@@ -97,6 +99,11 @@ class Fleet:
             code = 1
         return Answer(code, "\n".join(lines), output.stderr)
 
+    def run_plain(self, name: str, argv: Sequence[str]) -> tuple[int | None, str]:
+        """Like `run`: exit code and standard output, the code None when the machine does not answer."""
+        answer = self.run(name, argv)
+        return answer.code, answer.stdout
+
     def run_on_client(self, argv: Sequence[str]) -> tuple[bool, str]:
         """Run `argv` on the lab's client: whether it succeeded, and what it printed or why it failed."""
         answer = self.run(LAB_CLIENT, argv, timeout_s=2 * READ_TIMEOUT_S)
@@ -104,9 +111,15 @@ class Fleet:
 
     def run_all(self, commands: Mapping[str, Sequence[str]], timeout_s: float = READ_TIMEOUT_S) -> dict[str, Answer]:
         """Run one command on each of several machines at once."""
-        jobs = {name: gevent.spawn(self.run, name, argv, timeout_s) for name, argv in commands.items()}
-        gevent.joinall(list(jobs.values()))
-        return {name: job.get() for name, job in jobs.items()}
+        answers = in_parallel(lambda name: self.run(name, commands[name], timeout_s), list(commands))
+        return dict(zip(commands, answers, strict=True))
+
+
+def in_parallel(work: Callable[[str], T], names: Sequence[str]) -> list[T]:
+    """`work` for each name at the same time; results in the order of the names."""
+    jobs = [gevent.spawn(work, name) for name in names]
+    gevent.joinall(jobs)
+    return [job.get() for job in jobs]
 
 
 def short_name(host: Host) -> str:

@@ -1,6 +1,7 @@
 """Sentences of the RouterOS API, on librouteros's framing: bounded, lossless, silent. Reads answers whole.
 
-Reply words: `!re` a row, `!empty` none (7.18 and later), `!trap` a refusal, `!done` the end, `!fatal` that of the session.
+Reply words: `!re` a row, `!empty` none (7.18 and later), `!trap` a refusal, `!done` the end of an answer, `!fatal` that
+of the session.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from anycastlab.node import layout
+from anycastlab.report.run import Proof
 from anycastlab.scenarios import proofs, timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
-from anycastlab.scenarios.model import Fault
+from anycastlab.scenarios.model import Check, Fault
 from anycastlab.scenarios.stage import ROUTER, UPSTREAM, Stage
 
 NETWATCH, NETWATCH_TAG = "/tool/netwatch", "anycastlab:netwatch"
@@ -59,12 +60,10 @@ def cable_pulled(stage: Stage, machine: str) -> Fault:
     )
 
 
-def _no_carrier(machine: str) -> proofs.Check:
-    def check(stage: Stage) -> proofs.Proof:
+def _no_carrier(machine: str) -> Check:
+    def check(stage: Stage) -> Proof:
         seen = stage.run(machine, ["cat", "/sys/class/net/eth0/operstate"]).text.strip()
-        return proofs.Proof(
-            seen in ("down", "lowerlayerdown"), f"the link of {machine} was {seen}", {"operstate": seen}
-        )
+        return Proof(seen in ("down", "lowerlayerdown"), f"the link of {machine} was {seen}", {"operstate": seen})
 
     return check
 
@@ -242,15 +241,14 @@ def rolling_deploy(stage: Stage) -> Fault:
 
 def router_dns_down(stage: Stage) -> Fault:
     """The router's own resolver refuses everybody: local names have no source on any node."""
+    address = str(stage.site.resolver.router_dns)
     return Fault(
         what="the router's resolver refuses remote requests",
         targets=(ROUTER,),
         withdraws=False,
         do=(Api("/ip/dns", "set", (("allow-remote-requests", "no"),)),),
         undo=(Api("/ip/dns", "set", (("allow-remote-requests", "yes"),)),),
-        proofs=(
-            proofs.no_answer(str(stage.site.resolver.router_dns), "{random}.lan", "a local name asked at the router"),
-        ),
+        proofs=(proofs.no_answer(address, "{random}.lan", "a local name asked at the router"),),
     )
 
 
@@ -291,22 +289,20 @@ def _resolver(stage: Stage, machine: str) -> str:
     return layout.resolver_unit(stage.site.node(machine).resolver)
 
 
-def _unanswered(machine: str) -> proofs.Check:
-    def check(stage: Stage) -> proofs.Proof:
+def _unanswered(machine: str) -> Check:
+    def check(stage: Stage) -> Proof:
         node = stage.site.node(machine)
         return proofs.no_answer(str(node.address), stage.site.service.identity_name, f"{machine} asked directly")(stage)
 
     return check
 
 
-def _another_process(machine: str, daemon: str) -> proofs.Check:
-    def check(stage: Stage) -> proofs.Proof:
+def _another_process(machine: str, daemon: str) -> Check:
+    def check(stage: Stage) -> Proof:
         was = stage.run(machine, ["cat", "/run/anycastlab-fault"]).text.strip()
         now = stage.run(machine, ["pidof", daemon]).text.strip()
         gone = bool(was) and was != now
-        return proofs.Proof(
-            gone, f"{daemon} of {machine} was process {was}, then {now or 'none'}", {"was": was, "now": now}
-        )
+        return Proof(gone, f"{daemon} of {machine} was process {was}, then {now or 'none'}", {"was": was, "now": now})
 
     return check
 

@@ -7,7 +7,6 @@ fetched at the end. Nothing is sent over our own connection while a run is on.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ from anycastlab.phone import records
 from anycastlab.phone.errors import PhoneError
 from anycastlab.phone.records import Record
 from anycastlab.report.run import Announcement
-from anycastlab.scenarios import route_watch, timing
+from anycastlab.scenarios import priority, route_watch, timing
 from anycastlab.scenarios.actions import Action, On
 from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.model import PhoneUse
@@ -80,7 +79,8 @@ class Recorder:
             *(("--timeout", f"{use.timeout_s:g}") if use.timeout_s else ()),
         )  # fmt: skip
         self._run_unit(CLIENT, "phone", lasts_s, ("python3", _PHONE_PROGRAM, *arguments))
-        self._prefer_phone()
+        if rate <= priority.MOST_RATE:
+            priority.prefer(f"{self._unit('phone')}.service", _PHONE_PROGRAM, timing.PHONE_LEAD_S, self.sleep)
         return start_ns
 
     def finish(self) -> Recording:
@@ -133,19 +133,6 @@ class Recorder:
         content = resources.files("anycastlab.scenarios").joinpath("mixes", f"{name}.json").read_bytes()
         files.put(self.rest, CLIENT, path, content, mode=0o644)
         return path
-
-    def _prefer_phone(self) -> None:
-        """Let the phone run before everything else on this machine: 20 queries a second cost nothing, and a busy
-        machine must not make the instrument late. Where that is not allowed, its lateness decides as ever."""
-        if os.geteuid() != 0:
-            return
-        wanted = f"{self._unit('phone')}.service"
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            with suppress(OSError):
-                if wanted in (folder / "cgroup").read_text():
-                    os.sched_setscheduler(int(folder.name), os.SCHED_RR, os.sched_param(1))
 
     def _state(self, unit: str) -> str:
         return self.stage.run(CLIENT, ["systemctl", "show", "-p", "ActiveState", "--value", unit]).text.strip()

@@ -219,6 +219,10 @@ class Session:
             del self._running[tag]
 
     async def _answer(self, sentence: Sentence, caller: Caller, before: asyncio.Task[None] | None) -> None:
+        with contextlib.suppress(OSError):  # the client is gone; whoever reads its socket notices as well
+            await self._run(sentence, caller, before)
+
+    async def _run(self, sentence: Sentence, caller: Caller, before: asyncio.Task[None] | None) -> None:
         tag = sentence.tag
         try:
             if before is not None and not before.done():

@@ -13,6 +13,7 @@ from ipaddress import ip_interface
 from anycastlab.virtual_router import defaults, errors, limits
 from anycastlab.virtual_router.dataplane.api import Snapshot
 from anycastlab.virtual_router.schema import Menu, Schema
+from anycastlab.virtual_router.unique import UniqueKeys
 from anycastlab.virtual_router.values import canonical
 
 FIXED = ("builtin", "dynamic", "default")
@@ -45,8 +46,6 @@ class Row:
 
 
 Tables = Mapping[str, tuple[Row, ...]]
-Key = tuple[str | None, ...]
-"""Values of the properties that make a row unique."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Store:
         """Asked with each new or changed row, as shown, before it is taken; raises to refuse it."""
         self._tables: dict[str, tuple[Row, ...]] = {}
         self._next_id: dict[str, int] = {}
-        self._index: dict[str, dict[tuple[defaults.Unique, Key], str]] = {}
+        self._unique = UniqueKeys(lambda path: (self.shown(path, row) for row in self.rows(path)))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -147,14 +146,13 @@ class Store:
             raise errors.missing_arguments(needed)
         at = len(table) if place_before is None else self._position(menu, place_before)
         candidate = Row("*0", {**values, **(made or {})})
-        self._check_unique(menu, candidate)
-        self.guard(menu.path, self.shown(menu.path, candidate))
+        shown = self.shown(menu.path, candidate)
+        self._unique.check_new(menu.path, shown)
+        self.guard(menu.path, shown)
         row = replace(candidate, id=self._new_id(menu.path))
-        index = self._keys_of(menu.path)  # adding rows one by one must not cost a look at all of them each time
-        self._replace(menu.path, (*table[:at], row, *table[at:]))
-        if row.values.get("disabled") != "true":
-            index |= dict.fromkeys(self._keys_of_row(menu.path, row), row.id)
-        self._index[menu.path] = index
+        self._tables[menu.path] = (*table[:at], row, *table[at:])
+        self._unique.added(menu.path, shown)
+        self.on_change()
         return row
 
     def set(self, menu: Menu, rows: Sequence[Row], arguments: Mapping[str, str | None]) -> None:
@@ -176,9 +174,10 @@ class Store:
         after = tuple(changed.get(row.id, row) for row in self.rows(menu.path))
         if menu.singleton and not after:
             after = tuple(changed.values())
-        for row in changed.values():
-            self._check_unique(menu, row, after)
-            self.guard(menu.path, self.shown(menu.path, row))
+        shown = [self.shown(menu.path, row) for row in changed.values()]
+        self._unique.check_changed(menu.path, shown, (self.shown(menu.path, row) for row in after))
+        for row_shown in shown:
+            self.guard(menu.path, row_shown)
         if changed:
             self._replace(menu.path, after)
 
@@ -214,7 +213,7 @@ class Store:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Puts every menu back as it was; ids handed out since stay used up."""
         self._tables = dict(checkpoint.tables)
-        self._index.clear()
+        self._unique.forget()
         self.on_change()
 
     def fill(self, menu: str, rows: Iterable[Mapping[str, str]]) -> None:
@@ -222,7 +221,7 @@ class Store:
         known = self.schema.menu(menu)
         if known is None:
             return
-        self._index.pop(menu, None)
+        self._unique.forget(menu)
         if known.singleton:
             self._tables[menu] = tuple(Row("", dict(values)) for values in rows)
             return
@@ -274,7 +273,7 @@ class Store:
                 continue
             dynamic = tuple(replace(row, id=self._new_id(path)) for row in self.rows(path) if row.dynamic)
             saved = tuple(Row(id_, self._known(menu, values)) for id_, values in table)
-            self._index.pop(path, None)
+            self._unique.forget(path)
             self._tables[path] = (*dynamic, *saved)
 
     def _known(self, menu: Menu, values: Mapping[str, str]) -> dict[str, str]:
@@ -302,32 +301,6 @@ class Store:
     def _takes(self, menu: Menu, name: str) -> bool:
         return name in menu.properties or name in defaults.READ_ONLY.get(menu.path, ())
 
-    def _check_unique(self, menu: Menu, row: Row, table: tuple[Row, ...] | None = None) -> None:
-        """No enabled row but this one may have the same key. `table` are the rows after a change of several."""
-        if row.values.get("disabled") == "true":
-            return
-        known = self._keys_of(menu.path) if table is None else self._keys(menu.path, table)
-        for rule, key in self._keys_of_row(menu.path, row):
-            if known.get((rule, key), row.id) != row.id:
-                raise errors.failure(rule.text)
-
-    def _keys_of(self, menu: str) -> dict[tuple[defaults.Unique, Key], str]:
-        """The index of a menu's unique keys; made when it is needed, thrown away when rows change."""
-        if menu not in self._index:
-            self._index[menu] = self._keys(menu, self.rows(menu))
-        return self._index[menu]
-
-    def _keys(self, menu: str, table: Iterable[Row]) -> dict[tuple[defaults.Unique, Key], str]:
-        if menu not in defaults.UNIQUE:
-            return {}
-        enabled = (row for row in table if row.values.get("disabled") != "true")
-        return {key: row.id for row in enabled for key in self._keys_of_row(menu, row)}
-
-    def _keys_of_row(self, menu: str, row: Row) -> list[tuple[defaults.Unique, Key]]:
-        rules = defaults.UNIQUE.get(menu, ())
-        shown = self.shown(menu, row) if rules else {}
-        return [(rule, tuple(shown.get(name) for name in rule.properties)) for rule in rules]
-
     def _position(self, menu: Menu, place_before: str) -> int:
         (row,) = self.find(menu.path, place_before)
         table = self.rows(menu.path)
@@ -342,7 +315,7 @@ class Store:
         return f"*{number:X}"
 
     def _replace(self, menu: str, table: tuple[Row, ...]) -> None:
-        self._index.pop(menu, None)
+        self._unique.forget(menu)
         self._tables[menu] = table
         self.on_change()
 

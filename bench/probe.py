@@ -27,11 +27,11 @@ WITHIN_S = 15.0  # a fault that is not seen by then is no detection
 STATE = "/run/anycastlab/probe.json"
 _CUT = (
     "nft 'table inet fault { chain out { type filter hook output priority 0; "
-    f"ip daddr {ROUTER_DNS} udp dport 53 drop; }} }}'"
+    f"ip daddr {ROUTER_DNS} udp dport 53 drop; }}; }}'"
 )
 _SLOW = """
-import socket, sys, threading, time
-server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind((sys.argv[1], 5354))
+import socket, threading, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(("0.0.0.0", 5354))
 def serve(data, sender):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(5); s.connect(("127.0.0.1", 53)); s.send(data)
@@ -73,7 +73,7 @@ def run() -> dict[str, Any]:
     try:
         lab.build()
         lab.push(NODE, "/root/slow.py", _SLOW.encode())
-        lab.shell(NODE, f"systemd-run --quiet --unit=slow python3 /root/slow.py {lab.address(NODE)}")
+        lab.shell(NODE, "systemd-run --quiet --unit=slow python3 /root/slow.py")
         figures: dict[str, Any] = {"withdraw_floor_s": _floor(lab)}
         for fault in _faults("AdGuardHome", lab.address(NODE)):
             figures[fault.name] = _measure(lab, fault)

@@ -206,7 +206,7 @@ server:
             "sysctl -qw net.ipv4.ip_forward=1; ip link show dev lan0 2>/dev/null || ip link add lan0 type bridge;"
             f" ip address replace 10.1.1.1/24 dev lan0; ip address replace {UPSTREAM_WAN}/32 dev lan0;"
             " ip link set lan0 up; "
-            "systemctl restart frr unbound; systemctl is-active frr unbound",
+            "systemctl enable frr unbound; systemctl restart frr unbound; systemctl is-active frr unbound",
         )
 
     def set_up_node(self, name: str) -> None:
@@ -225,7 +225,7 @@ server:
             "systemctl daemon-reload; sysctl -q --system >/dev/null 2>&1; "
             "mkdir -p /var/lib/anycastlab; systemctl reset-failed; systemctl restart anycast0; "
             "systemctl enable --now anycastlab-escalate.path; "
-            f"systemctl restart frr {node.resolver}; systemctl enable anycastlab-probe; "
+            f"systemctl restart frr {node.resolver}; systemctl enable anycast0 frr {node.resolver} anycastlab-probe; "
             "systemctl restart anycastlab-probe; systemctl is-active anycastlab-probe",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -210,3 +211,18 @@ def test_an_answer_that_waits_in_the_socket_is_not_a_timeout(server: Server) -> 
     # Then it is good, but its latency is not held against the resolver
     assert [result.outcome for result in results] == [Outcome.OK]
     assert not results[0].measured
+
+
+def test_jumps_of_the_wall_clock_change_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a wall clock that jumps by years, back and forth, with every look
+    jumps = itertools.cycle([0.0, 2e9, 1e8])
+    monkeypatch.setattr(time, "time", lambda: next(jumps))
+    # When a good and a silent question are asked
+    good = check(server.address, WHO)
+    server.handle = lambda _: []
+    silent = check(server.address, WHO)
+    # Then neither their ends nor their latencies know about it
+    assert good.outcome is Outcome.OK
+    assert 0 <= good.latency_s < TIMEOUT_S
+    assert silent.outcome is Outcome.SILENT
+    assert TIMEOUT_S <= silent.latency_s < 2 * TIMEOUT_S

@@ -182,6 +182,7 @@ class RouterLab:
         self.put("router", system.ARCHIVE_PATH, bundle("anycastlab.virtual_router"))
         self.put("router", system.UNIT_PATH, system.UNIT.encode())
         self.run("router", "systemctl", "daemon-reload")
+        self.run("router", "systemctl", "enable", system.UNIT_NAME)
 
     def _node(self, name: str, address: str) -> None:
         self.put(name, "/root/answerer.py", _ANSWERER.encode())
@@ -257,6 +258,11 @@ class RouterLab:
 
     def restart(self) -> None:
         self.run("router", "systemctl", "restart", system.UNIT_NAME)
+
+    def power_cut(self) -> None:
+        """Off and on again, without a goodbye."""
+        self.rest.run("put", "/instances/router/state", {"action": "restart", "force": True, "timeout": 30})
+        instances.wait_booted(self.rest, "router")
 
     @contextlib.contextmanager
     def api(self) -> Iterator[Api]:

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
+from functools import lru_cache
 
 from anycastlab.virtual_router.dataplane.rows import duration
 
@@ -71,6 +71,15 @@ def _attribute(kind: int, data: bytes) -> bytes:
     return struct.pack("=HH", len(data) + 4, kind) + data + bytes(-len(data) % 4)
 
 
+def _address(packed: bytes) -> str:
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+
+
+@lru_cache(maxsize=1024)
+def _timeout(seconds: int) -> str:
+    return duration(seconds)
+
+
 @dataclass(frozen=True)
 class _Side:
     source: str
@@ -86,9 +95,9 @@ class _Side:
         for kind, value in _attributes(data):
             for inner, content in _attributes(value):
                 if kind == 1 and inner in (1, 3):
-                    source = str(ip_address(content))
+                    source = _address(content)
                 elif kind == 1 and inner in (2, 4):
-                    target = str(ip_address(content))
+                    target = _address(content)
                 elif kind == 2 and inner == 1:
                     protocol = content[0]
                 elif kind == 2 and inner in (2, 3):
@@ -117,7 +126,7 @@ def parse(payload: bytes) -> Tracked | None:
         "dst-address": _Side.show(origin.target, origin.target_port),
         "reply-src-address": _Side.show(reply.source, reply.source_port),
         "reply-dst-address": _Side.show(reply.target, reply.target_port),
-        "timeout": duration(struct.unpack("!I", fields.get(_TIMEOUT, bytes(4)))[0]),
+        "timeout": _timeout(struct.unpack("!I", fields.get(_TIMEOUT, bytes(4)))[0]),
         **{name: "true" if status & bit else "false" for name, bit in _FLAGS.items()},
     }
     if origin.protocol == socket.IPPROTO_TCP:

@@ -10,7 +10,7 @@ from ipaddress import ip_interface
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane import frr, netwatch, nft, probes, readout, sysctl
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
-from anycastlab.virtual_router.dataplane.conntrack import Conntrack
+from anycastlab.virtual_router.dataplane.conntrack import Conntrack, Tracked
 from anycastlab.virtual_router.dataplane.daemons import Frr
 from anycastlab.virtual_router.dataplane.filters import RuleError, parse
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
@@ -68,6 +68,7 @@ class LinuxDataplane:
         self._bgp: Bgp | None = None
         self._notes: Notes = {}
         self._problems: set[str] = set()
+        self._tracked: dict[str, Tracked] = {}
         self._rules: dict[str, Sequence[Row]] | None = None
         self._rule_notes: Notes = {}
 
@@ -169,8 +170,8 @@ class LinuxDataplane:
                 every = readout.routes(await self.frr.look(), self._bgp, self.interfaces)
                 return readout.ip_routes(every, "ip4" if menu == "/ip/route" else "ip6")
             case "/ip/firewall/connection":
-                entries = await asyncio.to_thread(self._conntrack.entries)
-                return [{".id": entry.key, **entry.row} for entry in entries]
+                self._tracked = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
+                return [{".id": key, **entry.row} for key, entry in self._tracked.items()]
             case "/ip/dns/cache":
                 return self.resolver.cache.rows()
         return None
@@ -193,8 +194,10 @@ class LinuxDataplane:
         return None
 
     async def _remove_connections(self, ids: list[str]) -> None:
-        known = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
-        wanted = [known[row] for row in ids if row in known]
+        """By the entries last listed: the kernel itself checks that an id still names the same connection."""
+        if not set(ids) <= self._tracked.keys():
+            self._tracked = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
+        wanted = [self._tracked[row] for row in ids if row in self._tracked]
         removed = await asyncio.to_thread(self._conntrack.remove, wanted)
         # Like the router: what is there is removed, and what vanished meanwhile is an error all the same.
         if len(wanted) < len(ids) or not all(removed):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from anycastlab.virtual_router import creation, defaults, errors, runtime, scheduler, users
+from anycastlab.virtual_router import creation, defaults, emulation, errors, runtime, scheduler, users
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.query import Query, QueryError
 from anycastlab.virtual_router.router import Router
@@ -14,6 +14,8 @@ from anycastlab.virtual_router.schema import Menu
 from anycastlab.virtual_router.store import Row
 from anycastlab.virtual_router.users import Caller
 
+_ONLY_IN_API = ("getall", "listen")
+"""Verbs of every list that no command tree shows."""
 _PRINT_IGNORED = frozenset({
     "as-value", "brief", "comments", "detail", "show-ids", "show-sensitive", "stats", "stats-detail", "terse",
     "without-paging", "all",
@@ -58,6 +60,7 @@ class Interpreter:
         self._verbs: Mapping[str, Callable[[Call], Awaitable[Reply]]] = {
             "print": self._print,
             "getall": self._print,
+            "listen": self._listen,
             "get": self._get,
             "find": self._find,
             "add": self._add,
@@ -117,9 +120,9 @@ class Interpreter:
         menu = schema.menu(path or "/")
         if menu is None:
             raise errors.no_such_command() if schema.is_prefix(path) else errors.no_such_command_prefix()
-        if verb != "getall" and verb not in menu.verbs:
-            raise errors.no_such_command()
-        if verb == "getall" and "print" not in menu.verbs:
+        if verb in _ONLY_IN_API and "print" in menu.verbs:
+            return menu, verb
+        if verb not in menu.verbs:
             raise errors.no_such_command()
         return menu, verb
 
@@ -133,6 +136,8 @@ class Interpreter:
             return await self._run_script(call)
         if call.menu.path in _ROWS_FROM_DATAPLANE and call.verb not in users.READ_VERBS:
             return await self._action(call)
+        if call.verb in emulation.WRITE_VERBS:
+            emulation.check(call.menu.path)
         handler = self._verbs.get(call.verb)
         return await (handler(call) if handler is not None else self._action(call))
 
@@ -243,6 +248,9 @@ class Interpreter:
             return False
         ids = arguments.get(".id") or arguments.get("from")
         return not ids or bool({row.get(".id"), row.get("name")} & set(ids.split(",")))
+
+    async def _listen(self, call: Call) -> Reply:
+        raise errors.not_emulated(f"{call.menu.path}/listen")
 
     async def _find(self, call: Call) -> Reply:
         if unknown := call.rest(".proplist"):

@@ -111,6 +111,12 @@ class Config:
     def parsed_version(self) -> Version:
         return Version.parse(self.version)
 
+    @property
+    def services(self) -> dict[str, int]:
+        """The services that run, by RouterOS's name, with their ports."""
+        encrypted = self.tls_port is not None and self.tls_certificate is not None
+        return {"api": self.port} | ({"api-ssl": self.tls_port} if encrypted and self.tls_port is not None else {})
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True)
 

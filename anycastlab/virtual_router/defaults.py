@@ -174,11 +174,10 @@ SENSITIVE = frozenset({"tcp-md5-key", "password", "private-key", "passphrase", "
 NEVER_SHOWN = frozenset({"password"})
 """An account's password does not come back, whoever asks."""
 
-SERVICES = (
-    ("telnet", "23", True), ("ftp", "21", True), ("www", "80", True), ("ssh", "22", True), ("api", "8728", False),
-    ("winbox", "8291", True), ("api-ssl", "8729", False), ("www-ssl", "443", True),
-)  # fmt: skip
-"""Name, port, disabled. The stand-in runs the API only, so the others are shown as switched off."""
+SERVICES = {
+    "telnet": 23, "ftp": 21, "www": 80, "ssh": 22, "api": 8728, "winbox": 8291, "api-ssl": 8729, "www-ssl": 443,
+}  # fmt: skip
+"""Services and their usual ports. The stand-in runs the API only, so the others are shown as switched off."""
 
 _COMMON = "local,telnet,ssh,reboot,read,test,winbox,password,web,sniff,sensitive,api,romon,rest-api"
 GROUPS = {
@@ -189,8 +188,11 @@ GROUPS = {
 """Built-in user groups and their policies (MikroTik documentation, User)."""
 
 
-def builtin_rows(identity: str) -> dict[str, list[dict[str, str]]]:
-    """Rows of a router that nobody has configured, apart from accounts and interfaces."""
+def builtin_rows(identity: str, open_ports: Mapping[str, int]) -> dict[str, list[dict[str, str]]]:
+    """Rows of a router that nobody has configured, apart from accounts and interfaces.
+
+    `open_ports` are the services that run, with their ports.
+    """
     return {
         "/system/identity": [{"name": identity}],
         "/routing/bgp/template": [{"name": "default", "as": "65530", "routing-table": "main", "default": "true"}],
@@ -200,9 +202,15 @@ def builtin_rows(identity: str) -> dict[str, list[dict[str, str]]]:
         ],
         "/user/group": [{"name": name, "policy": policy, "builtin": "true"} for name, policy in GROUPS.items()],
         "/ip/service": [
-            {"name": name, "port": port, "proto": "tcp", "disabled": "true" if disabled else "false", "builtin": "true"}
-            | ({"certificate": "none", "tls-version": "any"} if name.endswith("-ssl") else {})
-            for name, port, disabled in SERVICES
+            {
+                "name": name,
+                "port": str(open_ports.get(name, port)),
+                "proto": "tcp",
+                "disabled": "false" if name in open_ports else "true",
+                "builtin": "true",
+                **({"certificate": "none", "tls-version": "any"} if name.endswith("-ssl") else {}),
+            }
+            for name, port in SERVICES.items()
         ],
         "/interface/list": [
             {"name": name, "comment": comment, "builtin": "true"}

@@ -158,7 +158,7 @@ class Router:
         store, config = self.store, self.config
         for menu, dynamic in config.dynamic_rows.items():
             store.fill(menu, [{**row, "dynamic": "true"} for row in dynamic])
-        for menu, rows in defaults.builtin_rows(config.identity).items():
+        for menu, rows in defaults.builtin_rows(config.identity, config.services).items():
             store.fill(menu, rows)
         store.fill(
             "/interface",

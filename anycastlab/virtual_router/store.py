@@ -19,7 +19,7 @@ from anycastlab.virtual_router.values import canonical
 FIXED = ("builtin", "dynamic", "default")
 """Marks of rows that RouterOS made itself."""
 
-VOLATILE = frozenset({"/interface", "/interface/ethernet"})
+VOLATILE = frozenset({"/interface", "/interface/ethernet", "/ip/service"})
 """Menus that every start fills anew."""
 
 _SYSTEM_PROPERTIES = ("proto", "certificate", "tls-version", "owner", "creation-time", "name")

@@ -32,7 +32,7 @@ from anycastlab.phone.network import (
 )
 from anycastlab.phone.priority import raised
 from anycastlab.phone.progress import Progress
-from anycastlab.phone.sender import Identity, Sender, Setup
+from anycastlab.phone.sender import Identity, Sender, Setup, no_collections
 from anycastlab.phone.servers import Transport, parse
 from anycastlab.phone.stubs import STUBS, plan
 
@@ -89,14 +89,16 @@ def _run(options: argparse.Namespace) -> int:
             interception.check(network, servers)
         network.prepare(transport)
         priority = stack.enter_context(raised(not options.normal_priority))
-        clock = read_wall_clock()
-        start_ns = _start(options.start_at, network.now())
-        sender = Sender(setup, questions, start_ns, network)
+        sender = Sender(setup, questions, network)
         stack.enter_context(_stopping(sender, network))
         progress = Progress(sys.stderr, lambda: _progress(sender, len(questions)))
         if not options.quiet:
             progress.start()
-        found = sender.run()
+        stack.enter_context(no_collections())
+        # Last of all: whatever takes time before the first query has been done.
+        clock = read_wall_clock()
+        start_ns = _start(options.start_at, network.now())
+        found = sender.run(start_ns)
         if not options.quiet:
             progress.finish()
         about = _about(options, parameters, setup, clock, start_ns)

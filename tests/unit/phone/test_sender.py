@@ -32,11 +32,11 @@ class Run:
     ) -> None:
         self.network = MemoryNetwork(handler, oversleep_ns)
         self.start_ns = self.network.now() + 1000 * MS
-        self.sender = Sender(setup, schedule.make(parameters), self.start_ns, self.network)
+        self.sender = Sender(setup, schedule.make(parameters), self.network)
         self.records: list[Record] = []
 
     def go(self) -> Run:
-        self.records = self.sender.run()
+        self.records = self.sender.run(self.start_ns)
         assert self.network.still_open == 0, "flows left open"
         return self
 

@@ -76,8 +76,8 @@ def run(
 ) -> Run:
     parameters = Parameters(rate=rate, duration_s=45, seed=number, nonce="sample", mix=LAB)
     network = MemoryNetwork(home.answer)
-    sender = Sender(Setup((Server("10.1.9.53", 53),)), schedule.make(parameters), START_NS, network)
-    queries = tuple(_blur(record) for record in sender.run())
+    sender = Sender(Setup((Server("10.1.9.53", 53),)), schedule.make(parameters), network)
+    queries = tuple(_blur(record) for record in sender.run(START_NS))
     about = {
         "schedule": {"rate": rate, "seed": number, "mix": "lab", "timeout_s": 2.0, "servers": ["10.1.9.53"]},
         "clock": {"start_monotonic_ns": START_NS, "start_utc": "2026-11-29T21:19:29.000Z"},

@@ -92,15 +92,11 @@ def _run(options: argparse.Namespace) -> int:
         sender = Sender(setup, questions, network)
         stack.enter_context(_stopping(sender, network))
         progress = Progress(sys.stderr, lambda: _progress(sender, len(questions)))
-        if not options.quiet:
-            progress.start()
-        stack.enter_context(no_collections())
-        # Last of all: whatever takes time before the first query has been done.
-        clock = read_wall_clock()
-        start_ns = _start(options.start_at, network.now())
-        found = sender.run(start_ns)
-        if not options.quiet:
-            progress.finish()
+        with contextlib.nullcontext() if options.quiet else progress, no_collections():
+            # Last of all: whatever takes time before the first query has been done.
+            clock = read_wall_clock()
+            start_ns = _start(options.start_at, network.now())
+            found = sender.run(start_ns)
         about = _about(options, parameters, setup, clock, start_ns)
         about["machine"]["priority"] = priority
         result = summary.document(found, about, sender.interrupted, sender.stray)

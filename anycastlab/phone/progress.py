@@ -22,11 +22,12 @@ class Progress:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Progress:
         self._thread.start()
+        return self
 
-    def finish(self) -> None:
-        """Stop; does not wait for a reader that does not read."""
+    def __exit__(self, *_: object) -> None:
+        # Does not wait for a reader that does not read.
         self._done.set()
         self._thread.join(timeout=1.0)
         if self._terminal and not self._thread.is_alive():

@@ -37,11 +37,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_form_fits_the_place(terminal: bool) -> None:
     screen = Screen(terminal)
-    progress = Progress(screen, lambda: "7/9 sent")
-
-    progress.start()
-    assert screen.written.wait(10)
-    progress.finish()
+    with Progress(screen, lambda: "7/9 sent"):
+        assert screen.written.wait(10)
 
     text = screen.getvalue()
     if terminal:
@@ -59,8 +56,6 @@ def test_a_reader_that_is_gone_does_not_end_the_run() -> None:
             raise BrokenPipeError
 
     screen = Gone(terminal=False)
-    progress = Progress(screen, lambda: "x")
-    progress.start()
-    assert screen.written.wait(10)
 
-    progress.finish()
+    with Progress(screen, lambda: "x"):
+        assert screen.written.wait(10)

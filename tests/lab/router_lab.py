@@ -19,9 +19,9 @@ from anycastlab.image import build
 from anycastlab.incus import exec as incus_exec
 from anycastlab.incus import files, instances, labs
 from anycastlab.incus.rest import Rest, connect
+from anycastlab.lab import router
 from anycastlab.lab.topology import DNS, LAN, ROUTER_DNS, ROUTER_LAN, ROUTER_WAN, WAN, InstanceSpec, Lab, Nic
 from anycastlab.virtual_router.config import Config, Interface, User
-from anycastlab.virtual_router.dataplane import system
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class RouterLab:
 
     def specs(self) -> list[InstanceSpec]:
         wan, lan, dns = self.lab.bridges
-        router = InstanceSpec(
+        machine = InstanceSpec(
             "router",
             (
                 Nic("wan", wan, ROUTER_WAN, WAN.prefixlen),
@@ -160,7 +160,7 @@ class RouterLab:
             for number, name in enumerate(NODES, 1)
         ]
         client = InstanceSpec("client01", (Nic("eth0", lan, LAN[101], LAN.prefixlen, ROUTER_LAN),))
-        return [router, *nodes, client]
+        return [machine, *nodes, client]
 
     def build(self) -> None:
         self.remove()
@@ -179,10 +179,10 @@ class RouterLab:
         for number, name in enumerate(NODES, 1):
             self._node(name, str(DNS[10 + number]))
         self.put("client01", "/root/ask.py", _ASK.encode())
-        self.put("router", system.ARCHIVE_PATH, bundle("anycastlab.virtual_router"))
-        self.put("router", system.UNIT_PATH, system.UNIT.encode())
+        self.put("router", router.PROGRAM, bundle("anycastlab.virtual_router"))
+        self.put("router", f"/etc/systemd/system/{router.UNIT}", router.unit().encode())
         self.run("router", "systemctl", "daemon-reload")
-        self.run("router", "systemctl", "enable", system.UNIT_NAME)
+        self.run("router", "systemctl", "enable", router.UNIT)
 
     def _node(self, name: str, address: str) -> None:
         self.put(name, "/root/answerer.py", _ANSWERER.encode())
@@ -250,14 +250,14 @@ class RouterLab:
 
     def fresh(self, version: str = "7.22.3") -> None:
         """A router out of the box, and both nodes announcing and answering."""
-        self.run("router", "sh", "-ec", f"systemctl stop {system.UNIT_NAME}; rm -rf /var/lib/anycastlab-router")
-        self.put("router", system.CONFIG_PATH, self.config(version).to_json().encode())
-        self.run("router", "systemctl", "start", system.UNIT_NAME)
+        self.run("router", "sh", "-ec", f"systemctl stop {router.UNIT}; rm -rf /var/lib/anycastlab-router")
+        self.put("router", router.CONFIG, self.config(version).to_json().encode())
+        self.run("router", "systemctl", "start", router.UNIT)
         for node in NODES:
             self.run(node, "systemctl", "start", "answerer")
 
     def restart(self) -> None:
-        self.run("router", "systemctl", "restart", system.UNIT_NAME)
+        self.run("router", "systemctl", "restart", router.UNIT)
 
     def power_cut(self) -> None:
         """Off and on again, without a goodbye."""

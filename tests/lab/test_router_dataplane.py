@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from librouteros.exceptions import TrapError
 
-from anycastlab.virtual_router.dataplane import system
+from anycastlab.lab.router import UNIT
 from anycastlab.virtual_router.dataplane.daemons import RELOAD
 from tests.lab.router_lab import NODES, SERVICE, Api, RouterLab, eventually
 
@@ -227,7 +227,7 @@ def test_an_ipv6_neighbour_brings_the_twin_prefix(router: RouterLab, api: Api) -
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("frr-*.conf")), ids=lambda path: path.stem)
 def test_frr_finds_no_difference_in_a_configuration_it_has_applied(router: RouterLab, path: Path) -> None:
     """Else every later change would touch lines, and with them sessions, that did not change."""
-    router.run("router", "systemctl", "stop", system.UNIT_NAME)
+    router.run("router", "systemctl", "stop", UNIT)
     router.put("router", "/root/golden.conf", path.read_bytes())
     router.run("router", "python3", RELOAD, "--reload", "/root/golden.conf")
     printed = router.run("router", "python3", RELOAD, "--test", "--stdout", "/root/golden.conf")

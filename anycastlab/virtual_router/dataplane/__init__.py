@@ -7,7 +7,7 @@
     netwatch     its state machine                   watcher, probes    run it with real packets
     script_parser, script  inline scripts            readout            FRR's state as rows
     static_names, dns_wire, resolver                 the router's own DNS
-    system       the unit and the places of files    timing             every time and limit
+    timing       every time and limit
 
 Emulated for real: BGP (one process; eBGP, iBGP, TCP-MD5, templates, ECMP by version), BFD, filter chains on prefixes,
 static routes, input/forward/output filters, NAT, raw, address and interface lists, connection tracking, netwatch

@@ -137,6 +137,8 @@ class Interpreter:
         self.steps += 1
         if self.steps > timing.SCRIPT_STEPS:
             raise ScriptError(f"more than {timing.SCRIPT_STEPS} commands")
+        if self.steps % timing.SCRIPT_STEPS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         if command.menu is None:
             return await self.control(command)
         return await self.menu_command(command, command.menu)

@@ -44,6 +44,9 @@ SCRIPT_TIMEOUT_S = 60.0
 SCRIPT_STEPS = 100_000
 """Most commands and loop rounds of one script run."""
 
+SCRIPT_STEPS_AT_ONCE = 50
+"""After so many commands others get their turn: a flush of thousands of connections must not hold up the API."""
+
 # --- resolver --------------------------------------------------------------------------------------------------
 QUERY_SERVER_TIMEOUT_S = 2.0
 """`query-server-timeout`: wait for one upstream server."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv4Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anycastlab.routeros.rows_fallback import REDIRECT_TAG, script
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.dataplane.script import Interpreter, binary
 from anycastlab.virtual_router.dataplane.script_parser import ScriptError, parse
@@ -120,6 +122,20 @@ def test_get_reads_a_property_also_of_a_singleton(console: FakeConsole) -> None:
     run(console, ":put [/ip firewall nat get *3 chain]; :put [/ip dns get servers]; /ip dns cache flush")
     assert [message for _, message in console.logged] == ["srcnat", "192.0.2.1"]
     assert console.writes == [("/ip/dns/cache/flush", {})]
+
+
+@pytest.mark.parametrize(("verb", "on"), [("enable", {"*1", "*2"}), ("disable", set())])
+def test_the_scripts_the_product_itself_writes(verb: str, on: set[str]) -> None:
+    console = FakeConsole(
+        {
+            NAT: [{".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{n}", "disabled": "true"} for n in (1, 2)],
+            CONNECTIONS: [{".id": f"*{n:X}", "dst-address": "10.1.9.53:53"} for n in range(1, 50)],
+        }
+    )
+    console.vanishing = {"*5"}
+    run(console, script(verb, IPv4Address("10.1.9.53")))
+    assert enabled(console) == on
+    assert [row[".id"] for row in console.rows[CONNECTIONS]] == ["*5"]
 
 
 @pytest.mark.parametrize(

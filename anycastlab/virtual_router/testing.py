@@ -71,6 +71,11 @@ class RunningRouter:
         store = self.server.router.store
         return self.call(lambda: [store.shown(menu, row) for row in store.rows(menu)])
 
+    def give(self, menu: str, row: Mapping[str, str]) -> None:
+        """A row that the router has from elsewhere; not a write of any client."""
+        store = self.server.router.store
+        self.call(lambda: store.add(store.schema.menus[menu], row))
+
     def writes(self) -> list[dict[str, str]]:
         """The write log."""
         return self.call(self.server.router.writes.rows)

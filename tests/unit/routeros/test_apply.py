@@ -300,8 +300,8 @@ def test_missing_policies_are_named_before_any_write(user: str, missing: str, tm
 def test_a_service_address_that_is_on_the_router_already() -> None:
     address = {"address": "10.1.9.53/32", "interface": "ether2-lan"}
     with home() as router:
+        router.give("/ip/address", address)
         connection = connect(router, "admin")
-        connection.add("/ip/address", address)
         with pytest.raises(PlanError, match=r"already an address of the router: 10\.1\.9\.53/32 on ether2-lan"):
             plan(connection, make_site())
         connection.close()

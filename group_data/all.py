@@ -27,6 +27,7 @@ reverse_zones = ["10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa
 upstream_timeout_ms = 2000  # milliseconds; AdGuard Home's default of 10 s lets a dead WAN starve local names
 max_concurrent = 2000  # queries in flight; at the default of 300 a dead WAN under 100 queries/s starves local names
 cache_bytes = 16 * 1024 * 1024
+serve_stale = True  # answer from expired entries while the upstream is silent, else a dead WAN takes every name along
 stale_ttl_s = 30  # seconds; TTL of an answer served past its time (RFC 8767)
 stale_max_age_s = 12 * 3600  # seconds; how long past its time an answer may be served
 blocklist = []  # names that get no address, subdomains included

@@ -43,6 +43,7 @@ _SITE_KEYS: dict[str, tuple[str, ...]] = {
     "upstream_timeout_ms": ("resolver", "upstream_timeout_ms"),
     "max_concurrent": ("resolver", "max_concurrent"),
     "cache_bytes": ("resolver", "cache_bytes"),
+    "serve_stale": ("resolver", "serve_stale"),
     "stale_ttl_s": ("resolver", "stale_ttl_s"),
     "stale_max_age_s": ("resolver", "stale_max_age_s"),
     "dot": ("resolver", "dot"),

@@ -98,6 +98,7 @@ class Resolver(Frozen):
     upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
     max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight; 300 starve .lan")
     cache_bytes: int = Field(default=16 * 1024 * 1024, ge=65536)
+    serve_stale: bool = Field(default=True, description="expired answers while the upstream is silent, RFC 8767")
     stale_ttl_s: int = Field(default=30, ge=1, description="TTL on a stale answer, RFC 8767")
     stale_max_age_s: int = Field(default=12 * 3600, ge=60)
     dot: bool = Field(default=False, description="DNS over TLS on 853 with a generated certificate")

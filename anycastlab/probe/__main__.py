@@ -20,6 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 stopped as asked, 1 cannot run (one sentence on standard error)."""
     path, check = CONFIG_PATH, False
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in (["--help"], ["-h"]):
+        print(USAGE)
+        return 0
     while words:
         word = words.pop(0)
         if word == "--config" and words:

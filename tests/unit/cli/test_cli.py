@@ -1,0 +1,85 @@
+"""Exit codes mean the same everywhere, and no expected failure is a traceback."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from anycastlab import cli
+from anycastlab.commands import deploy
+from anycastlab.errors import AnycastlabError
+
+
+def command_that(action: object) -> click.Command:
+    @click.command()
+    def probe() -> int:
+        if isinstance(action, BaseException):
+            raise action
+        assert isinstance(action, int)
+        return action
+
+    return probe
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [
+        (0, 0),
+        (2, 2),
+        (AnycastlabError("node01 is gone.", "Bring it back."), 1),
+        (click.ClickException("no"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=["fine", "pending", "error", "usage", "ctrl-c"],
+)
+def test_exit_codes(
+    action: object, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import anycastlab.commands.probe as module
+
+    monkeypatch.setattr(module, "probe", command_that(action))
+    assert cli.run(["probe"]) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_error_is_its_sentence_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import anycastlab.commands.probe as module
+
+    monkeypatch.setattr(module, "probe", command_that(AnycastlabError("node01 is gone.", "Bring it back.")))
+    cli.run(["probe"])
+    assert capsys.readouterr().err == "Error: node01 is gone. Bring it back.\n"
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["status", "--nonsense"], ["drain"], ["status", "--data", "x"]])
+def test_wrong_use_is_an_error_and_never_taken_for_pending_changes(arguments: list[str]) -> None:
+    assert cli.run(arguments) == 1
+
+
+@pytest.mark.parametrize("name", list(cli._COMMANDS))
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([name, "--help"]) == 0
+    assert capsys.readouterr().out
+
+
+def test_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["status", "-i", "inventory/nowhere.py"]) == 1
+    assert "There is no inventory file inventory/nowhere.py." in capsys.readouterr().err
+
+
+def test_up_outside_the_products_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    assert cli.run(["up"]) == 1
+    assert "There is no deploy.py in" in capsys.readouterr().err
+
+
+def test_pending_operations_are_grouped_by_machine() -> None:
+    plan = [
+        {"name": "Instance", "hosts_with_change": ["b", "a"], "hosts_with_conditional_change": []},
+        {"name": "Configure", "hosts_with_change": [], "hosts_with_conditional_change": ["a"]},
+        {"name": "Barrier", "hosts_with_change": [], "hosts_with_conditional_change": []},
+    ]
+    assert deploy.pending_operations(plan) == {"a": ["Instance", "Configure"], "b": ["Instance"]}

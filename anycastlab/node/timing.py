@@ -10,8 +10,8 @@ WITHDRAWN_S: Final = 0.3
 ROUTE_GONE_LIMIT_S: Final = 3.0
 # A resolver's first answer: 0.5 s here; a small board that loads a large blocklist takes a good deal longer.
 FIRST_ANSWER_LIMIT_S: Final = 30.0
-# From there to the link up: the probe's rise count times its interval, with room for a slow board.
-LINK_UP_LIMIT_S: Final = 30.0
+# From there to the link up: a second, unless the node changed often lately; then the probe holds it down for up to 60 s.
+LINK_UP_LIMIT_S: Final = 90.0
 # Announced again: BGP connect retry 1 s and up to 5 s for the first announcement after a start of bgpd.
 ANNOUNCED_LIMIT_S: Final = 20.0
 # One try of a query on the node itself.
@@ -21,7 +21,7 @@ POLL_S: Final = 0.05
 # One command of the configuration step (a checker, systemctl, frr-reload), far above what any of them takes.
 COMMAND_LIMIT_S: Final = 90
 # The whole configuration step; above the sum of the waits, so that a sentence comes before pyinfra's own timeout.
-CONFIGURE_LIMIT_S: Final = 240
+CONFIGURE_LIMIT_S: Final = 360
 # Installing packages on a board with a slow card and a slow mirror.
 PACKAGES_LIMIT_S: Final = 900
 

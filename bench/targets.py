@@ -26,6 +26,10 @@ TARGETS = {
     "deploy.dry_run_s": Target(10, "s"),
     "deploy.rebuild_three_s": Target(60, "s"),
     "connector.ratio": Target(0.6, "of incus exec"),
+    "phone.high.late_p99_ms": Target(5, "ms"),
+    "phone.high.skipped": Target(0, ""),
+    "phone.household.late_p99_ms": Target(5, "ms"),
+    "phone.household.skipped": Target(0, ""),
     "router.no_change_s": Target(1.5, "s"),
     "router.no_change_round_trips": Target(25, ""),
 }

@@ -13,9 +13,10 @@ PUBLISHED: Mapping[str, str] = MappingProxyType(
     {
         "kill": "0 lost",
         "freeze": "16 lost in 0.8 s",
+        "freeze-one-flow": "16 lost in 0.8 s",
         "all-dead": "11 lost in 1.1 s",
-        "all-dead-bare": "60 s without DNS",
-        "lan-path-lost": "withdrawn after 4 s, back after 6 s",
+        "all-dead-no-last-resort": "60 s without DNS",
+        "local-path-lost": "withdrawn after 4 s, back after 6 s",
         "wan-down": "every uncached name fails, no cached one",
     }
 )

@@ -120,7 +120,7 @@ def several() -> tuple[Run, ...]:
         *freeze,
         run("all-dead", "Every node dead, last resort on", "all nodes dead", Home(dead=NODES, redirect_after_s=1.05)),
         run(
-            "all-dead-bare", "Every node dead, no last resort", "all nodes dead", Home(dead=NODES),
+            "all-dead-no-last-resort", "Every node dead, no last resort", "all nodes dead", Home(dead=NODES),
             verdict=Verdict.FAILED, reason="Expected at most 1.5 s without DNS & got <20 s>.",
         ),
         run("wan-down", "The internet is gone", "WAN down", Home(wan_down=True)),

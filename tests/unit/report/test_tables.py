@@ -18,11 +18,11 @@ MARKDOWN = """\
 | kill | OK | 1 | 900 | 0 | 0 | 0 | 0.00 s | 0 | 0.00 s | 1.30 s | node01 44%, node02 16%, node03 40% | 0.1 ms | 0 lost |
 | freeze | OK | 3 | 900 | 6 | 0 | 0 | 0.55 s (0.55 to 0.59) | 3 in 0.15 s | 0.87 s (0.79 to 0.95) | 1.30 s | node01 20%, node02 40%, node03 40% | 0.1 ms | 16 lost in 0.8 s |
 | all-dead | OK | 1 | 900 | 21 | 0 | 0 | 1.05 s | 21 in 1.05 s | 0.87 s | 1.30 s | node01 20%, node02 17%, node03 17%, other 46% | 0.1 ms | 11 lost in 1.1 s |
-| all-dead-bare | FAILED | 1 | 900 | 426 | 0 | 0 | 21.30 s | 426 in 21.30 s | 0.87 s | 1.30 s | node01 38%, node02 31%, node03 31% | 0.1 ms | 60 s without DNS |
+| all-dead-no-last-resort | FAILED | 1 | 900 | 426 | 0 | 0 | 21.30 s | 426 in 21.30 s | 0.87 s | 1.30 s | node01 38%, node02 31%, node03 31% | 0.1 ms | 60 s without DNS |
 | wan-down | OK | 1 | 900 | 0 | 0 | 80 | 21.85 s | 0 | - | - | node01 37%, node02 32%, node03 31% | 0.1 ms | every uncached name fails, no cached one |
 | freeze-idle | VOID | 0 of 1 | - | - | - | - | - | - | - | - | - | 0.1 ms |  |
 
-- all-dead-bare, run 1: FAILED: Expected at most 1.5 s without DNS & got <20 s>.
+- all-dead-no-last-resort, run 1: FAILED: Expected at most 1.5 s without DNS & got <20 s>.
 - freeze-idle, run 1: VOID: No packet of the client met the fault.
 """  # noqa: E501  # a Markdown table has no line breaks
 
@@ -68,7 +68,7 @@ def test_json_is_json(groups: list[tables.Group]) -> None:
     document = json.loads(json.dumps(tables.as_json(groups)))
 
     assert [(s["name"], s["verdict"], len(s["runs"])) for s in document] == [
-        ("kill", "ok", 1), ("freeze", "ok", 3), ("all-dead", "ok", 1), ("all-dead-bare", "failed", 1),
+        ("kill", "ok", 1), ("freeze", "ok", 3), ("all-dead", "ok", 1), ("all-dead-no-last-resort", "failed", 1),
         ("wan-down", "ok", 1), ("freeze-idle", "void", 1),
     ]  # fmt: skip
 

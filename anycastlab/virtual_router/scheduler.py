@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from anycastlab.virtual_router import limits
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console
 from anycastlab.virtual_router.dataplane.script import Interpreter
-from anycastlab.virtual_router.dataplane.script_parser import ScriptError
+from anycastlab.virtual_router.dataplane.script_tree import ScriptError
 from anycastlab.virtual_router.logs import stamp
 from anycastlab.virtual_router.router import Router
 from anycastlab.virtual_router.store import Row

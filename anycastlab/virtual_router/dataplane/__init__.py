@@ -1,13 +1,16 @@
 """What the router's rows do: the seam (`api`) and the real machinery behind it.
 
-    plane        ties it together                    interfaces, rows   names and values
-    peers, filters, frr    rows to FRR's text        daemons            FRR kept at that text, looked at
-    nft          rows to an nftables ruleset         kernel             programs, rulesets, kernel settings
-    sysctl       rows to kernel settings             conntrack          tracked connections over netlink
-    netwatch     its state machine                   watcher, probes    run it with real packets
-    script_parser, script  inline scripts            readout            FRR's state as rows
-    static_names, dns_wire, resolver                 the router's own DNS
-    timing       every time and limit
+    api                                the seam, and who may call what
+    plane                              ties everything below together
+    interfaces, rows, timing           names and values; every time and limit
+    peers, filters, route_maps, frr    rows to FRR's configuration
+    daemons, readout                   FRR kept at it; FRR's state as rows
+    nft, nft_matchers, sysctl, kernel  rows to a ruleset and kernel settings; getting both in
+    conntrack                          tracked connections, over netlink
+    netwatch, watcher, probes          its state machine, its runner, its packets
+    script_tree, script_parser, script the inline scripts
+    static_names, dns_wire, dns_cache, dns_sockets, resolver
+                                       the router's own DNS
 
 Emulated for real: BGP (one process; eBGP, iBGP, TCP-MD5, templates, ECMP by version), BFD, filter chains on prefixes,
 static routes, input/forward/output filters, NAT, raw, address and interface lists, connection tracking, netwatch

@@ -11,7 +11,7 @@ import re
 import zlib
 from dataclasses import dataclass
 
-from anycastlab.virtual_router.dataplane import filters, timing
+from anycastlab.virtual_router.dataplane import filters, route_maps, timing
 from anycastlab.virtual_router.dataplane.api import Row, Snapshot
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import BfdTimers, Bgp, Notes, Peer, understand
@@ -70,7 +70,7 @@ def render(snapshot: Snapshot, version: Version, interfaces: Interfaces, hostnam
     if bgp:
         for name, chain, family in sorted({use for peer in bgp.peers for use in _policies(peer)}):
             try:
-                lines += filters.render(name, chain, chains, family)
+                lines += route_maps.render(name, chain, chains, family)
             except filters.RuleError:  # chains that jump in a circle: nothing gets through
                 lines += [f"route-map {name} deny 10", "exit", "!"]
         lines += _router(bgp)

@@ -15,6 +15,7 @@ from anycastlab.virtual_router.dataplane.daemons import Frr
 from anycastlab.virtual_router.dataplane.filters import RuleError, parse
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, load_ruleset, run, write_settings
+from anycastlab.virtual_router.dataplane.nft_matchers import LIST_MENUS
 from anycastlab.virtual_router.dataplane.peers import CONNECTION, TEMPLATE, Bgp, Notes, not_emulated
 from anycastlab.virtual_router.dataplane.resolver import Resolver, Settings
 from anycastlab.virtual_router.dataplane.rows import duration, items, seconds, truth
@@ -112,7 +113,7 @@ class LinuxDataplane:
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
         """Rules that did not change are not looked at: thousands of them must not slow down a change of a BGP row."""
-        rows = {menu: snapshot[menu] for menu in (*nft.MENUS, *nft.LIST_MENUS) if menu in snapshot}
+        rows = {menu: snapshot[menu] for menu in (*nft.MENUS, *LIST_MENUS) if menu in snapshot}
         if rows != self._rules:
             ruleset, notes = nft.render(snapshot, self.interfaces)
             result = await load_ruleset(ruleset, self._runner)

@@ -13,7 +13,6 @@ import socket
 import struct
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,20 +22,14 @@ from typing import Any, cast
 from anycastlab.virtual_router.dataplane import dns_wire as wire
 from anycastlab.virtual_router.dataplane import timing
 from anycastlab.virtual_router.dataplane.api import Row, Snapshot
+from anycastlab.virtual_router.dataplane.dns_cache import Cache
+from anycastlab.virtual_router.dataplane.dns_sockets import ANCILLARY_BYTES, Ancillary, reply_source, udp_socket
 from anycastlab.virtual_router.dataplane.rows import items, seconds, singleton, truth
 from anycastlab.virtual_router.dataplane.static_names import Reply, StaticNames, soa_for_denial
 
 PORT = 53
 _BATCH = 64
 """Questions read from a socket before other work gets its turn."""
-_IPV6_PKTINFO = getattr(socket, "IPV6_PKTINFO", 50)
-_IP_PKTINFO = 8
-_ANCILLARY = 256
-_SOCKET_BUFFER = 1 << 20
-
-
-Ancillary = list[tuple[int, int, bytes]]
-"""Control messages as sendmsg takes them."""
 
 
 @dataclass(frozen=True)
@@ -76,49 +69,6 @@ class Counts:
     forwarded: int = 0
     failed: int = 0
     dropped: int = 0
-
-
-class Cache:
-    """Answers by question, least recently used ones forgotten first."""
-
-    def __init__(self, clock: Callable[[], float], size: int = timing.CACHE_ENTRIES) -> None:
-        self._clock = clock
-        self._size = size
-        self._kept: OrderedDict[tuple[object, ...], tuple[wire.Answer, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def get(self, question: wire.Question) -> bytes | None:
-        found = self._kept.get(question.key)
-        if found is None:
-            return None
-        answer, since = found
-        age = self._clock() - since
-        if age >= answer.ttl:
-            del self._kept[question.key]
-            return None
-        self._kept.move_to_end(question.key)
-        return wire.reuse(answer, question, int(age))
-
-    def put(self, question: wire.Question, answer: wire.Answer) -> None:
-        if answer.ttl <= 0:
-            return
-        self._kept[question.key] = (answer, self._clock())
-        self._kept.move_to_end(question.key)
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        self._kept.clear()
-
-    def rows(self) -> list[dict[str, str]]:
-        """As `/ip/dns/cache` shows it."""
-        now = self._clock()
-        return [
-            {"name": str(key[0]), "type": str(key[1]), "ttl": f"{max(0, int(answer.ttl - now + since))}s"}
-            for key, (answer, since) in list(self._kept.items())
-        ]
 
 
 class _Upstream(asyncio.DatagramProtocol):
@@ -220,7 +170,7 @@ class Resolver:
         self._sockets, self._servers, self._bound = [], [], ()
         for address in addresses:
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            udp = _udp_socket(family, address, self.port)
+            udp = udp_socket(family, address, self.port)
             if self.port == 0:
                 self.port = udp.getsockname()[1]
             self._sockets.append(udp)
@@ -238,10 +188,10 @@ class Resolver:
     def _readable(self, udp: socket.socket) -> None:
         for _ in range(_BATCH):
             try:
-                data, ancillary, _, client = udp.recvmsg(65535, _ANCILLARY)
+                data, ancillary, _, client = udp.recvmsg(65535, ANCILLARY_BYTES)
             except (BlockingIOError, OSError):
                 return
-            source = _reply_source(ancillary)
+            source = reply_source(ancillary)
             try:
                 question = wire.parse(data)
                 ready = self._immediate(question)
@@ -398,28 +348,3 @@ def _static_response(question: wire.Question, reply: Reply) -> bytes:
         for owner, record in reply.records
     )
     return wire.respond(question, reply.rcode, answers, () if answers else (_soa(reply.zone),))
-
-
-def _udp_socket(family: int, address: str, port: int) -> socket.socket:
-    """Tells on which of our addresses a question came in, so the answer leaves from there (also after a redirect)."""
-    udp = socket.socket(family, socket.SOCK_DGRAM)
-    udp.setblocking(False)
-    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
-    if family == socket.AF_INET6:
-        udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
-    else:
-        udp.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
-    udp.bind((address, port))
-    return udp
-
-
-def _reply_source(ancillary: Ancillary) -> Ancillary:
-    """The control message that sends from the address the question was sent to (ip(7), ipv6(7))."""
-    for level, kind, data in ancillary:
-        if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
-            # in_pktinfo: interface, local address, header destination. Interface 0: routing decides the way back.
-            return [(level, kind, struct.pack("=I4s4s", 0, data[4:8], bytes(4)))]
-        if level == socket.IPPROTO_IPV6 and kind == _IPV6_PKTINFO:
-            return [(level, kind, data[:16] + data[16:20])]
-    return []

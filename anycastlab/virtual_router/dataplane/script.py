@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from anycastlab.virtual_router.dataplane import timing
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console
 from anycastlab.virtual_router.dataplane.rows import seconds
-from anycastlab.virtual_router.dataplane.script_parser import (
+from anycastlab.virtual_router.dataplane.script_parser import parse
+from anycastlab.virtual_router.dataplane.script_tree import (
     Block,
     Command,
     Operation,
@@ -22,7 +23,6 @@ from anycastlab.virtual_router.dataplane.script_parser import (
     Text,
     Value,
     Variable,
-    parse,
 )
 
 Result = str | bool | int | list[str]

@@ -13,7 +13,7 @@ from anycastlab.virtual_router.dataplane.peers import Notes
 from anycastlab.virtual_router.dataplane.probes import Tester
 from anycastlab.virtual_router.dataplane.rows import enabled
 from anycastlab.virtual_router.dataplane.script import Interpreter
-from anycastlab.virtual_router.dataplane.script_parser import ScriptError
+from anycastlab.virtual_router.dataplane.script_tree import ScriptError
 
 USER = "netwatch"
 """Who the log of writes names."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anycastlab.virtual_router.dataplane import filters
+from anycastlab.virtual_router.dataplane import filters, route_maps
 
 # --- an independent reading of FRR's route maps --------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def frr_decides(lines: list[str], name: str, route: IPv4Network) -> tuple[bool, 
 
 def decide(chains: dict[str, list[str]], route: str, chain: str = "in") -> tuple[bool, dict[str, str]]:
     parsed = {name: [filters.parse(rule) for rule in rules] for name, rules in chains.items()}
-    return frr_decides(filters.render("map", chain, parsed, 4), "map", IPv4Network(route))
+    return frr_decides(route_maps.render("map", chain, parsed, 4), "map", IPv4Network(route))
 
 
 # --- single rules ------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from anycastlab.routeros.rows_fallback import REDIRECT_TAG, script
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.dataplane.script import Interpreter, binary
-from anycastlab.virtual_router.dataplane.script_parser import ScriptError, parse
+from anycastlab.virtual_router.dataplane.script_parser import parse
+from anycastlab.virtual_router.dataplane.script_tree import ScriptError
 
 from .fake_console import FakeConsole
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anycastlab.virtual_router.dataplane.api import CommandRefused
 from anycastlab.virtual_router.schema import Menu, Schema
-from anycastlab.virtual_router.store import Store
+from anycastlab.virtual_router.store import Row, Store
 
 NAT = "/ip/firewall/nat"
 
@@ -253,3 +253,21 @@ def test_a_group_with_members_stays() -> None:
     store.ensure("/user", [{"name": "me", "group": "g"}])
     with pytest.raises(CommandRefused, match="failure: group has some users"):
         store.remove(menu_of(store, "/user/group"), store.rows("/user/group"))
+
+
+def test_thousands_of_rows_are_added_without_looking_at_all_of_them_each_time() -> None:
+    """Counted, not timed: the work per row must not grow with the rows that are there."""
+    store = Store(Schema.load("7.22.3"))
+    menu = menu_of(store, "/ip/firewall/address-list")
+    shown = 0
+    original = store.shown
+
+    def counting(path: str, row: Row) -> dict[str, str]:
+        nonlocal shown
+        shown += 1
+        return original(path, row)
+
+    store.shown = counting  # type: ignore[method-assign]
+    for number in range(300):
+        store.add(menu, {"list": "x", "address": f"10.0.{number // 200}.{number % 200}"})
+    assert shown <= 2 * 300

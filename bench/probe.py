@@ -29,15 +29,19 @@ _CUT = (
     "nft 'table inet fault { chain out { type filter hook output priority 0; "
     f"ip daddr {ROUTER_DNS} udp dport 53 drop; }}; }}'"
 )
+# One socket for redirected queries of the node itself (127.0.0.1) and one for those from outside.
 _SLOW = """
-import socket, threading, time
-server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(("0.0.0.0", 5354))
-def serve(data, sender):
+import select, socket, sys, threading, time
+def serve(server, data, sender):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(5); s.connect(("127.0.0.1", 53)); s.send(data)
         reply = s.recv(4096); time.sleep(0.2); server.sendto(reply, sender)
+servers = []
+for host in ("127.0.0.1", sys.argv[1]):
+    servers.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)); servers[-1].bind((host, 5354))
 while True:
-    threading.Thread(target=serve, args=server.recvfrom(4096), daemon=True).start()
+    for server in select.select(servers, [], [])[0]:
+        threading.Thread(target=serve, args=(server, *server.recvfrom(4096)), daemon=True).start()
 """
 
 
@@ -73,7 +77,7 @@ def run() -> dict[str, Any]:
     try:
         lab.build()
         lab.push(NODE, "/root/slow.py", _SLOW.encode())
-        lab.shell(NODE, "systemd-run --quiet --unit=slow python3 /root/slow.py")
+        lab.shell(NODE, f"systemd-run --quiet --unit=slow python3 /root/slow.py {lab.address(NODE)}")
         figures: dict[str, Any] = {"withdraw_floor_s": _floor(lab)}
         for fault in _faults("AdGuardHome", lab.address(NODE)):
             figures[fault.name] = _measure(lab, fault)

@@ -19,7 +19,7 @@ from pathlib import Path
 from anycastlab.virtual_router import defaults, errors, limits
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Dataplane
-from anycastlab.virtual_router.logs import RouterLog, WriteLog
+from anycastlab.virtual_router.logs import Clock, RouterLog, WriteLog
 from anycastlab.virtual_router.safemode import SafeMode
 from anycastlab.virtual_router.schema import Schema
 from anycastlab.virtual_router.store import Store
@@ -27,7 +27,8 @@ from anycastlab.virtual_router.store import Store
 _FORMAT = 1
 
 
-def _now() -> datetime:
+def local_time() -> datetime:
+    """Now, with the machine's time zone."""
     return datetime.now().astimezone()
 
 
@@ -49,7 +50,7 @@ class Router:
     """Everything but the network side. `commands.Interpreter` runs commands on it."""
 
     def __init__(
-        self, config: Config, dataplane: Dataplane, *, persistent: bool = True, clock: Callable[[], datetime] = _now
+        self, config: Config, dataplane: Dataplane, *, persistent: bool = True, clock: Clock = local_time
     ) -> None:
         self.config = config
         self.dataplane = dataplane

@@ -10,7 +10,8 @@ from pathlib import Path
 from anycastlab.virtual_router.commands import Interpreter
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane.api import Dataplane
-from anycastlab.virtual_router.router import Router
+from anycastlab.virtual_router.logs import Clock
+from anycastlab.virtual_router.router import Router, local_time
 from anycastlab.virtual_router.scheduler import Scheduler
 from anycastlab.virtual_router.session import Session
 from anycastlab.virtual_router.wire import encode_sentence
@@ -27,9 +28,11 @@ def tls_context(certificate: str | Path, key: str | Path) -> ssl.SSLContext:
 class Server:
     """A router with its API open. `port` and `tls_port` are known after `start` (0 in the configuration: any)."""
 
-    def __init__(self, config: Config, dataplane: Dataplane, *, persistent: bool = True) -> None:
+    def __init__(
+        self, config: Config, dataplane: Dataplane, *, persistent: bool = True, clock: Clock = local_time
+    ) -> None:
         self.config = config
-        self.router = Router(config, dataplane, persistent=persistent)
+        self.router = Router(config, dataplane, persistent=persistent, clock=clock)
         self.port = 0
         self.tls_port: int | None = None
         self._servers: list[asyncio.Server] = []

@@ -17,6 +17,8 @@ from typing import TypeVar
 
 from anycastlab.virtual_router.config import Config, Group, Interface, User
 from anycastlab.virtual_router.dataplane.api import Dataplane, NullDataplane
+from anycastlab.virtual_router.logs import Clock
+from anycastlab.virtual_router.router import local_time
 from anycastlab.virtual_router.server import Server
 
 T = TypeVar("T")
@@ -92,12 +94,13 @@ def running_router(
     dataplane: Dataplane | None = None,
     state_dir: Path | None = None,
     tls: tuple[Path, Path] | None = None,
+    clock: Clock = local_time,
     **changes: object,
 ) -> Iterator[RunningRouter]:
     """A router on 127.0.0.1, any free port, stopped at the end. `tls` is (certificate, key).
 
-    `rows` it has from the start, `dynamic_rows` are its own; with `state_dir` it keeps its configuration there. Other
-    keywords are fields of `Config`.
+    `rows` it has from the start, `dynamic_rows` are its own; with `state_dir` it keeps its configuration there; `clock`
+    is its time of day. Other keywords are fields of `Config`.
     """
     config = Config(
         version=version,
@@ -119,7 +122,7 @@ def running_router(
 
     async def serve() -> None:
         try:
-            server = Server(config, plane, persistent=state_dir is not None)
+            server = Server(config, plane, persistent=state_dir is not None, clock=clock)
             await server.start()
         except BaseException as error:
             started.set_exception(error)

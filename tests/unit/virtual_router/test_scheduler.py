@@ -19,25 +19,51 @@ BOOT = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 SCHEDULER, SCRIPT, NAT = "/system/scheduler", "/system/script", "/ip/firewall/nat"
 
 
+class Clock:
+    """Local time that a test moves forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now().astimezone() + self.ahead
+
+
 @pytest.fixture
-def router(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningRouter]:
-    monkeypatch.setattr(limits, "SCHEDULER_TICK", 0.05)
-    with running_router(rows={NAT: [{"chain": "dstnat", "comment": "redirect", "disabled": "yes"}]}) as running:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def router(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[RunningRouter]:
+    monkeypatch.setattr(limits, "SCHEDULER_TICK", 0.02)
+    rows = {NAT: [{"chain": "dstnat", "comment": "redirect", "disabled": "yes"}]}
+    with running_router(rows=rows, clock=clock) as running:
         yield running
 
 
-def soon(seconds: float = 2) -> list[str]:
-    at = datetime.now().astimezone() + timedelta(seconds=seconds)
+IN_A_WHILE = timedelta(minutes=10)
+
+
+def soon() -> list[str]:
+    at = datetime.now().astimezone() + IN_A_WHILE
     return [f"=start-date={at:%Y-%m-%d}", f"=start-time={at:%H:%M:%S}"]
 
 
-def until(client: Client, menu: str, name: str, value: str, seconds: float = 6) -> bool:
+def until(client: Client, menu: str, name: str, value: str, seconds: float = 5) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if any(row.get(name) == value for row in client.rows(f"{menu}/print")):
             return True
-        time.sleep(0.05)
+        time.sleep(0.02)
     return False
+
+
+def until_empty(client: Client, menu: str, seconds: float = 5) -> bool:
+    deadline = time.monotonic() + seconds
+    while client.rows(f"{menu}/print") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return client.rows(f"{menu}/print") == []
 
 
 @pytest.mark.parametrize(
@@ -69,45 +95,50 @@ def test_the_next_run_lies_ahead_on_the_grid_and_less_than_an_interval_away(now:
     assert found == BOOT or found - moment <= timedelta(seconds=interval)
 
 
-def test_an_inline_script_runs_at_its_time_and_once(router: RunningRouter) -> None:
+def test_an_inline_script_runs_at_its_time_and_once(router: RunningRouter, clock: Clock) -> None:
     with connected(router, "automation") as client:
         source = f"{NAT}/enable [find comment=redirect]\n{SCHEDULER}/remove [find name=undo]"
         client.ret(f"{SCHEDULER}/add", "=name=undo", "=policy=read,write,test", f"=on-event={source}", *soon())
         assert "next-run" in client.rows(f"{SCHEDULER}/print")[0]
-        assert client.rows(f"{NAT}/print")[0]["disabled"] == "true"
+        assert not until(client, NAT, "disabled", "false", 0.2)
+        clock.ahead = IN_A_WHILE
         assert until(client, NAT, "disabled", "false")
-        assert client.rows(f"{SCHEDULER}/print") == []
+        assert until_empty(client, SCHEDULER)
     assert [row["user"] for row in router.writes()] == ["automation", "scheduler", "scheduler"]
 
 
-def test_a_stored_script_is_run_by_name_with_the_rights_of_the_row(router: RunningRouter) -> None:
+def test_a_stored_script_is_run_by_name_with_the_rights_of_the_row(router: RunningRouter, clock: Clock) -> None:
     with connected(router) as client:
         client.ret(f"{SCRIPT}/add", "=name=on", "=policy=read,write", f"=source={NAT}/enable [find comment=redirect]")
         client.ret(f"{SCHEDULER}/add", "=name=weak", "=policy=read", "=on-event=on", "=interval=1s", *soon())
-        assert until(client, SCHEDULER, "run-count", "2")
+        clock.ahead = IN_A_WHILE
+        assert until(client, SCHEDULER, "run-count", "1")
         assert client.rows(f"{NAT}/print")[0]["disabled"] == "true"
         client.ok(f"{SCHEDULER}/set", "=.id=weak", "=policy=read,write")
+        clock.ahead += timedelta(seconds=1)
         assert until(client, NAT, "disabled", "false")
 
 
-def test_a_failing_script_is_logged(router: RunningRouter) -> None:
+def test_a_failing_script_is_logged(router: RunningRouter, clock: Clock) -> None:
     with connected(router) as client:
         client.ret(f"{SCHEDULER}/add", "=name=bad", "=on-event=/nonsense/print", *soon())
+        clock.ahead = IN_A_WHILE
         deadline = time.monotonic() + 6
         failed: list[str] = []
         while not failed and time.monotonic() < deadline:
             failed = [row["message"] for row in client.rows("/log/print") if "scheduler (bad) failed" in row["message"]]
-            time.sleep(0.05)
+            time.sleep(0.02)
         assert failed
         assert "no such command prefix" in failed[0]
 
 
-def test_device_mode_home_takes_the_row_and_never_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SCHEDULER_TICK", 0.05)
-    with running_router(device_mode="home") as router, connected(router) as client:
+def test_device_mode_home_takes_the_row_and_never_runs_it(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setattr(limits, "SCHEDULER_TICK", 0.02)
+    with running_router(device_mode="home", clock=clock) as router, connected(router) as client:
         assert client.rows("/system/device-mode/print")[0]["scheduler"] == "false"
-        client.ret(f"{SCHEDULER}/add", "=name=never", "=on-event=:log info ran", "=interval=1s", *soon(1.5))
-        assert not until(client, "/log", "message", "ran", 3)
+        client.ret(f"{SCHEDULER}/add", "=name=never", "=on-event=:log info ran", "=interval=1s", *soon())
+        clock.ahead = IN_A_WHILE
+        assert not until(client, "/log", "message", "ran", 0.3)
 
 
 def test_the_router_fills_in_who_when_and_what_rights(router: RunningRouter) -> None:

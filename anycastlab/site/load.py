@@ -204,7 +204,7 @@ def _sentence(error: ValidationError, given: Mapping[str, Any]) -> str:
     reason = first["msg"].removeprefix("Value error, ")
     where = ""
     if not path:
-        return f"{reason[0].upper()}{reason[1:]}."
+        return f"The settings contradict each other: {reason}."
     if path[0] == "nodes" and len(path) > 1 and isinstance(path[1], int):
         names: Callable[[int], str] = lambda index: str(given["nodes"][index]["name"])  # noqa: E731
         where = f" of {names(path[1])}"

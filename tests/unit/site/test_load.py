@@ -58,13 +58,16 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
     [
         (Machines((), lab().router), "The inventory has no host in the group 'nodes'."),
         (Machines(lab().nodes, ()), "The inventory has 0 hosts in the group 'router'; exactly one is needed."),
-        (lab(service_address="10.1.1.53"), "Service_address 10.1.1.53 lies inside the connected subnet 10.1.1.0/24"),
-        (lab({"node02": {"address": "10.1.2.11"}}), "Address 10.1.2.11 is used 2 times"),
-        (lab({"node02": {"node_name": "node01"}}), "Name node01 is used 2 times"),
-        (lab({"node03": {"node_router_id": "10.1.1.1"}}), "Router-id 10.1.1.1 is used 2 times"),
+        (
+            lab(service_address="10.1.1.53"),
+            "The settings contradict each other: service_address 10.1.1.53 lies inside the connected subnet 10.1.1.0/24",
+        ),
+        (lab({"node02": {"address": "10.1.2.11"}}), "address 10.1.2.11 is used 2 times"),
+        (lab({"node02": {"node_name": "node01"}}), "name node01 is used 2 times"),
+        (lab({"node03": {"node_router_id": "10.1.1.1"}}), "router-id 10.1.1.1 is used 2 times"),
         (lab(node_asn=0), "The setting 'node_asn' is 0"),
         (lab(node_asn=4294967296), "The setting 'node_asn' is 4294967296"),
-        (lab(node_asn=65000, router_asn=65000), "Node_asn and router_asn are both 65000"),
+        (lab(node_asn=65000, router_asn=65000), "node_asn and router_asn are both 65000"),
         (lab(bfd_interval_ms=5), "The setting 'bfd_interval_ms' is 5"),
         (lab(bfd_interval_ms=60000), "The setting 'bfd_interval_ms' is 60000"),
         (lab({"node01": {"resolver": "bind"}}), "The setting 'resolver' of node01 is 'bind'"),
@@ -72,7 +75,7 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (lab(service_address="ten"), "The setting 'service_address' is 'ten'"),
         (lab(bfd_intervall_ms=100), "has the unknown setting 'bfd_intervall_ms'; did you mean 'bfd_interval_ms'?"),
         (lab(upstreams=None), "The setting 'upstreams' is missing."),
-        (lab(bgp_hold_s=5), "Bgp_hold_s is 5, less than three keepalives of 3 s"),
+        (lab(bgp_hold_s=5), "bgp_hold_s is 5, less than three keepalives of 3 s"),
     ],
 )
 def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None:

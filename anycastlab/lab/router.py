@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from anycastlab.lab import specs, topology
-from anycastlab.lab.machines import LabDataError
 from anycastlab.node.managed import ManagedFile
-from anycastlab.virtual_router.config import Config, ConfigError, Group, Interface, User
+from anycastlab.virtual_router.config import Config, Group, Interface, User
 
 PROGRAM: Final = "/usr/local/lib/anycastlab/router.pyz"
 CONFIG: Final = "/etc/anycastlab/router.json"
@@ -41,15 +40,6 @@ _FACTORY_FILTER: Final = (
 
 def config(version: str, user: str, password: str) -> Config:
     """The stand-in that answers like RouterOS `version`, with one account for the deploy."""
-    try:
-        return _config(version, user, password)
-    except ConfigError as error:
-        raise LabDataError(
-            f"The lab's router cannot be as the settings say: {error}.", "Correct router_version."
-        ) from None
-
-
-def _config(version: str, user: str, password: str) -> Config:
     wan, lan, dns = topology.WAN.prefixlen, topology.LAN.prefixlen, topology.DNS.prefixlen
     return Config(
         version=f"{version} (stable)",

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from anycastlab.errors import AnycastlabError
 from anycastlab.lab import topology
 from anycastlab.site.model import Site
+from anycastlab.virtual_router.schema import Schema
 
 API_TLS_PORT = 8729  # RouterOS service api-ssl
 API_PLAIN_PORT = 8728  # RouterOS service api
@@ -148,12 +149,23 @@ def build(machines: Machines) -> Site:
     shared["router"] = router
     members = [_node(name, data, lab, layout) for name, data in machines.nodes]
     shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
+    _refuse_unknown_version(router_data.get("router_version"))
     try:
         return Site.model_validate(shared)
     except ValidationError as error:
         raise SiteError(
             _sentence(error, shared), "Correct it in the inventory or group_data; nothing was changed."
         ) from None
+
+
+def _refuse_unknown_version(version: str | None) -> None:
+    """The RouterOS version that the lab's stand-in shall answer like."""
+    if version is None:
+        return
+    try:
+        Schema.load(version)
+    except ValueError as error:
+        raise SiteError(f"The setting 'router_version' is {version!r}: {error}.", "Nothing was changed.") from None
 
 
 def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> dict[str, Any]:

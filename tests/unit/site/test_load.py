@@ -74,6 +74,8 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (lab(layout="star"), "The setting 'layout' is 'star'"),
         (lab(service_address="ten"), "The setting 'service_address' is 'ten'"),
         (lab(bfd_intervall_ms=100), "has the unknown setting 'bfd_intervall_ms'; did you mean 'bfd_interval_ms'?"),
+        (lab(router_version="7.15"), "The setting 'router_version' is '7.15'"),
+        (lab(router_version="soon"), "The setting 'router_version' is 'soon'"),
         (lab(upstreams=None), "The setting 'upstreams' is missing."),
         (lab(bgp_hold_s=5), "bgp_hold_s is 5, less than three keepalives of 3 s"),
     ],

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from anycastlab.cli import ERROR, OK
 from anycastlab.commands.options import json_option
 from anycastlab.lab import machines
+
+if TYPE_CHECKING:
+    from anycastlab.host.doctor import Finding
+    from anycastlab.lab.topology import Lab
 
 
 @click.command()
@@ -21,6 +27,30 @@ def setup(yes: bool) -> int:
     return OK
 
 
+def _in_the_client(lab: Lab) -> list[Finding]:
+    """What only shows inside the lab, once it is up: whether DNS is intercepted between client and nodes."""
+    from anycastlab.errors import AnycastlabError
+    from anycastlab.host.interception import intercepted
+    from anycastlab.incus.exec import execute
+    from anycastlab.incus.rest import connect
+    from anycastlab.status.asking import LAB_CLIENT
+
+    try:
+        rest = connect(None, lab.project)
+        client = rest.find(f"/instances/{LAB_CLIENT}")
+        if client is None or client["status"] != "Running":
+            return []
+    except AnycastlabError:
+        return []  # no daemon yet: the other checks say so
+
+    def run(argv: Sequence[str]) -> tuple[int, str]:
+        result = execute(rest, LAB_CLIENT, argv, timeout_s=10)
+        return result.exit_code, result.text
+
+    finding = intercepted(run)
+    return [finding] if finding else []
+
+
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
@@ -28,7 +58,7 @@ def doctor(as_json: bool) -> int:
     from anycastlab.host import doctor as checks
 
     lab = machines.current()
-    findings = checks.run((lab.api_port, lab.api_port + 1), lab_project=lab.project)
+    findings = _in_the_client(lab) + checks.run((lab.api_port, lab.api_port + 1), lab_project=lab.project)
     if as_json:
         click.echo(json.dumps([{**vars(finding), "severity": finding.severity.value} for finding in findings]))
     else:

@@ -76,8 +76,8 @@ _NODE_KEYS: dict[str, str] = {
 }
 # Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
 _OTHER_KEYS = {
-    "lab", "number", "images", "rebuild", "image", "image_release", "router_version", "adguardhome_source", "incus_project",
-    "node_cpus", "node_memory_mib", "drain_wait_s", "upstream_delay_ms",
+    "lab", "number", "images", "rebuild", "image", "image_release", "router_version", "adguardhome_source",
+    "incus_project", "node_cpus", "node_memory_mib", "upstream_delay_ms",
 }  # fmt: skip
 KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS
 # How alike an unknown variable must be to a known one to be taken for a misspelling (difflib ratio, 0 to 1).

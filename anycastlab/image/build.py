@@ -61,7 +61,7 @@ def ensure(
         if not store.has(image):
             raise ImageError(
                 f"The Incus server has no image {image!r}.",
-                "Say `image = "local"` to build one, or name one of a remote like `images:debian/13`.",
+                "Say image = 'local' to build one, or name one of a remote like `images:debian/13`.",
             )
         return image
     definition = ImageDefinition(architecture=store.architecture(), release=release)

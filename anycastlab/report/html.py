@@ -35,7 +35,8 @@ td small { display: block; color: var(--quiet); white-space: nowrap; }
 td .node { white-space: nowrap; display: block; }
 td div { white-space: nowrap; }
 td.published div { white-space: normal; min-width: 8.5rem; }
-td.name { font-weight: 600; white-space: nowrap; }
+td.name { font-weight: 600; }
+td.name div { white-space: normal; min-width: 6rem; }
 a { color: inherit; text-underline-offset: .15em; }
 dl.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.6rem, 1fr)); gap: .3rem 1.2rem;
   margin: .8rem 0; }

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from anycastlab.node import layout
 from anycastlab.node.apply import standalone
+from anycastlab.node.errors import NodeError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.site import Node, Site
 
@@ -47,16 +48,22 @@ class Record:
 
 
 def parse(record: Mapping[str, Any]) -> Record:
-    """A `Record` from its JSON, empty where there is none; KeyError or TypeError for anything else."""
+    """A `Record` from its JSON, empty where there is none; NodeError for anything else."""
     if not record:
         return Record()
-    return Record(
-        files={str(path): bool(there) for path, there in record["files"].items()},
-        folders=tuple(record["folders"]),
-        units={str(name): Unit(**unit) for name, unit in record["units"].items()},
-        users={str(name): bool(there) for name, there in record["users"].items()},
-        settings=dict(record["settings"]),
-    )
+    try:
+        return Record(
+            files={str(path): bool(there) for path, there in record["files"].items()},
+            folders=tuple(record["folders"]),
+            units={str(name): Unit(**unit) for name, unit in record["units"].items()},
+            users={str(name): bool(there) for name, there in record["users"].items()},
+            settings=dict(record["settings"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise NodeError(
+            f"The record of what was on the node before ({layout.ORIGINALS_INDEX}) is damaged.",
+            f"Take it out of the way; the files themselves are in {layout.ORIGINALS}.",
+        ) from None
 
 
 def outlives(site: Site, node: Node) -> bool:

@@ -57,16 +57,17 @@ def configure(
     executing = bool(context.state.is_executing)
     try:
         todo, state = _decide(site, node, adguardhome_source, executing)
+        keeps = keep.outlives(site, node) and _is_first(site, node, state)
     except AnycastlabError as error:
         if not executing:
             raise  # before anything ran: the whole run ends here
-        yield FunctionCommand(_fail, [str(error)], {})
+        yield FunctionCommand(fail, [str(error)], {})
         return
     if not todo.changes:
         context.host.noop(f"{node.name} is as it should be")
         return
     _tell(node, todo, state)
-    yield from _commands(site, node, todo, state, adguardhome_source, must_serve)
+    yield from _commands(site, node, todo, keeps, adguardhome_source, must_serve)
 
 
 @operation(is_idempotent=False)
@@ -165,11 +166,11 @@ def _wanted(
 
 
 def _commands(
-    site: Site, node: Node, todo: plan.Plan, state: facts.NodeState, source: str, must_serve: bool
+    site: Site, node: Node, todo: plan.Plan, keeps: bool, source: str, must_serve: bool
 ) -> Generator[PyinfraCommand, None, None]:
     if todo.packages:
         yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
-    if keep.outlives(site, node) and _is_first(site, node, state):
+    if keeps:
         files = render_names(site, node)
         yield StringCommand("python3", "-I", "-", _stdin=keep.program(node, files, todo.packages))
     if todo.program and context.state.is_executing:
@@ -214,6 +215,7 @@ def _tell(node: Node, todo: plan.Plan, state: facts.NodeState) -> None:
         context.host.log(show.coloured(line))
 
 
-def _fail(state: Any, host: Any, sentence: str) -> bool:  # noqa: ARG001  (pyinfra hands `state` over by that name)
+def fail(state: Any, host: Any, sentence: str) -> bool:  # noqa: ARG001  (pyinfra hands `state` over by that name)
+    """A command that fails with a sentence."""
     host.log_styled(sentence, fg="red", log_func=logger.error)
     return False

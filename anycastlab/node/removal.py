@@ -13,10 +13,11 @@ from typing import Final
 
 import click
 from pyinfra import context
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import FunctionCommand, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
 from anycastlab.node import facts, keep, layout, operations, timing
+from anycastlab.node.errors import NodeError
 from anycastlab.node.facts import NodeState
 from anycastlab.node.keep import Record, Unit
 from anycastlab.site import Node, Service, Site
@@ -67,9 +68,15 @@ def removed(site: Site, node: Node) -> Generator[PyinfraCommand, None, None]:
     state = context.host.get_fact(
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
     )
-    if state.present:
-        operations.require_root(node, state)
-    removal = plan(state, keep.parse(state.originals), paths)
+    try:
+        if state.present:
+            operations.require_root(node, state)
+        removal = plan(state, keep.parse(state.originals), paths)
+    except NodeError as error:
+        if not context.state.is_executing:
+            raise  # before anything ran: the whole run ends here
+        yield FunctionCommand(operations.fail, [str(error)], {})
+        return
     if not removal.changes:
         context.host.noop(f"nothing of anycastlab is on {node.name}")
         return

@@ -28,6 +28,23 @@ BOOT_LIMIT_S = 60
 # What the owner had there before: a configuration of FRR's own name, and a resolver that was running.
 OWNERS_FRR = b"! mine\nfrr version 10\nfrr defaults traditional\nhostname board01\nlog syslog warnings\n"
 
+# What one of them lacks, as boards do; apt finds it in an archive on the board, for nothing here reaches the internet.
+MISSING_PACKAGE = "python3-dnspython"
+_REPACK = """
+set -e
+name=$1; new=$(mktemp -d); mkdir -p /srv/archive "$new/DEBIAN"; chmod 755 "$new"
+dpkg -L "$name" | while read -r path; do if [ -f "$path" ] || [ -L "$path" ]; then echo "$path"; fi; done |
+  tar -C / -cf - -T - 2>/dev/null | tar -C "$new" -xf -
+dpkg-query -s "$name" | grep -vE '^(Status|Conffiles| /)' > "$new/DEBIAN/control"
+dpkg-deb -b "$new" "/srv/archive/$name.deb" >/dev/null
+cd /srv/archive
+{ cat "$new/DEBIAN/control"; echo "Filename: ./$name.deb"; echo "Size: $(stat -c %s "$name.deb")"
+  echo "SHA256: $(sha256sum "$name.deb" | cut -d' ' -f1)"; } > Packages
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* "$new"
+echo 'deb [trusted=yes] file:/srv/archive ./' > /etc/apt/sources.list
+dpkg --purge --force-depends "$name" >/dev/null
+"""
+
 # Every file, link and folder of the places a deploy writes to, each with what makes it what it is.
 _MANIFEST = """
 import hashlib, json, os, sys
@@ -145,6 +162,7 @@ class BoardLab(RunningLab):
             " && rm -r /root/.ssh"  # nobody comes in as root here
             " && echo 'pi ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/010_pi-nopasswd",
         )
+        self.sh(pi, f"set -- {MISSING_PACKAGE}\n{_REPACK}")
         self.sh(root, "systemctl enable -q --now unbound.service frr.service")
 
     def remove(self) -> None:
@@ -177,6 +195,9 @@ class BoardLab(RunningLab):
 
     def succeeds(self, board: Board, script: str) -> bool:
         return execute(self.rest, board.instance, ["sh", "-c", script], timeout_s=60).ok
+
+    def has_package(self, board: Board, name: str) -> bool:
+        return self.succeeds(board, f"dpkg-query -W -f='${{db:Status-Status}}' {name} | grep -qx installed")
 
     def manifest(self, board: Board) -> dict[str, Any]:
         """What lies on the board, packages and logs aside."""

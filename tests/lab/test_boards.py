@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anycastlab.node import layout
-from tests.lab.board_lab import OWNERS_FRR, Board, BoardLab
+from tests.lab.board_lab import MISSING_PACKAGE, OWNERS_FRR, Board, BoardLab
 from tests.lab.test_deploy import ask, changes
-
-# A Debian package from what is installed of it, and an archive of that one package, for an apt without the internet.
-_REPACK = """
-set -e
-name=$1; new=$(mktemp -d); mkdir -p /srv/archive "$new/DEBIAN"; chmod 755 "$new"
-dpkg -L "$name" | while read -r path; do if [ -f "$path" ] || [ -L "$path" ]; then echo "$path"; fi; done |
-  tar -C / -cf - -T - 2>/dev/null | tar -C "$new" -xf -
-dpkg-query -s "$name" | grep -vE '^(Status|Conffiles| /)' > "$new/DEBIAN/control"
-dpkg-deb -b "$new" "/srv/archive/$name.deb" >/dev/null
-cd /srv/archive
-{ cat "$new/DEBIAN/control"; echo "Filename: ./$name.deb"; echo "Size: $(stat -c %s "$name.deb")"
-  echo "SHA256: $(sha256sum "$name.deb" | cut -d' ' -f1)"; } > Packages
-rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* "$new"
-echo 'deb [trusted=yes] file:/srv/archive ./' > /etc/apt/sources.list
-dpkg --purge --force-depends "$name" >/dev/null
-"""
 
 
 @dataclasses.dataclass
@@ -76,7 +62,13 @@ def test_a_plan_shows_everything_and_changes_nothing(bare: Bare) -> None:
     assert result.returncode == 2, output
     for name in ("node01", "node02"):
         assert f"Will configure {name}: " in output
-    for part in ("install AdGuard Home", layout.UNBOUND_CONFIG, "-log syslog warnings", "+router bgp 65053"):
+    for part in (
+        f"install {MISSING_PACKAGE}",
+        "install AdGuard Home",
+        layout.UNBOUND_CONFIG,
+        "-log syslog warnings",
+        "+router bgp 65053",
+    ):
         assert part in output, part
     assert {board.instance: bare.lab.manifest(board) for board in bare.lab.boards} == before
 
@@ -90,6 +82,25 @@ def test_a_user_without_root_rights_is_told_so_before_anything_happens(bare: Bar
     assert "node01 is reached as a user without root's rights." in output
     assert "Traceback" not in output
     assert bare.lab.manifest(board) == before
+
+
+def test_a_board_that_would_run_emulated_gets_nothing_not_even_packages(bare: Bare) -> None:
+    """Its kernel is another machine's than its programs, as under qemu-user; what `uname -m` says does not count."""
+    board = bare.lab.boards[0]
+    other = "aarch64" if os.uname().machine == "x86_64" else "x86_64"
+    before = bare.lab.manifest(board)
+    bare.lab.sh(board, f"echo {other} > /run/arch; mount --bind /run/arch /proc/sys/kernel/arch")
+    try:
+        for command in ("plan", "up"):
+            result = bare.lab.command(command, "-i", bare.lab.inventory, "--limit", board.host)
+            output = result.stdout + result.stderr
+            assert result.returncode == 1, output
+            assert f"node01 would run emulated: its programs are {os.uname().machine}, the kernel is {other}." in output
+            assert "Traceback" not in output
+        assert bare.lab.manifest(board) == before
+        assert not bare.lab.has_package(board, MISSING_PACKAGE)
+    finally:
+        bare.lab.sh(board, "umount /proc/sys/kernel/arch")
 
 
 def test_a_board_with_an_unknown_host_key_gets_nothing(bare: Bare) -> None:
@@ -116,6 +127,7 @@ def test_boards_serve_after_one_run(boards: BoardLab) -> None:
         ("node03", "adguardhome", "Established", "up", True, True),
     ]
     assert status["router"]["next_hops"] == ["10.1.2.11", "10.1.2.12", "10.1.2.13"]
+    assert boards.has_package(boards.boards[0], MISSING_PACKAGE)
     for board in boards.boards:
         assert f'"{board.node}"' in asked(boards, str(board.address), "id.anycast.lan", "TXT")
         assert asked(boards, str(board.address), "www.lab.example") == "NOERROR False 198.18.0.10"
@@ -123,27 +135,14 @@ def test_boards_serve_after_one_run(boards: BoardLab) -> None:
 
 def test_a_second_run_over_ssh_changes_nothing(boards: BoardLab) -> None:
     started = "systemctl show -p MainPID,ActiveEnterTimestampMonotonic frr anycastlab-probe adguardhome unbound"
-    before = {board.instance: (boards.manifest(board), boards.sh(board, started)) for board in boards.boards}
+    before = {board.instance: boards.manifest(board) for board in boards.boards}
+    running = {board.instance: boards.sh(board, started) for board in boards.boards}
     result = boards.up(*(option for board in boards.boards for option in ("--limit", board.host)))
     assert changes(result.stdout + result.stderr).split()[1:3] == ["-", "-"], result.stdout + result.stderr
-    assert {board.instance: (boards.manifest(board), boards.sh(board, started)) for board in boards.boards} == before
-
-
-def test_a_missing_package_is_installed_with_sudo(boards: BoardLab) -> None:
-    """From an archive on the board: nothing here reaches the internet."""
-    board = boards.boards[0]
-    sources = boards.sh(board, "tar -C / -c etc/apt 2>/dev/null | base64 -w0")
-    try:
-        boards.sh(board, f"set -- python3-dnspython\n{_REPACK}")
-        plan = boards.command("plan", "-i", boards.inventory, "--limit", board.host)
-        assert plan.returncode == 2
-        assert "install python3-dnspython" in plan.stdout + plan.stderr
-        boards.up("--limit", board.host)
-        assert boards.succeeds(board, "dpkg-query -W -f='${db:Status-Status}' python3-dnspython | grep -qx installed")
-        assert boards.succeeds(board, "python3 -c 'import dns.message'")
-        assert boards.command("plan", "-i", boards.inventory, "--limit", board.host).returncode == 0
-    finally:
-        boards.sh(board, f"rm -rf /etc/apt /srv/archive; echo {sources} | base64 -d | tar -C / -x")
+    for board in boards.boards:
+        changed = differences(before[board.instance], boards.manifest(board))
+        assert [path for path in changed if not path.startswith(f"{layout.ADGUARD_STATE}/data/")] == []
+        assert boards.sh(board, started) == running[board.instance]
 
 
 # The way back -------------------------------------------------------------------------------------------------------
@@ -166,7 +165,9 @@ def test_removal_gives_the_board_back(bare: Bare, boards: BoardLab, which: int) 
     run(boards, "-y", *arguments)
     after = boards.manifest(board)
     assert after.pop(foreign) == left
-    assert differences(bare.before[board.instance], after, ours=foreign) == {}
+    folder = str(Path(foreign).parent)
+    assert differences(bare.before[board.instance], after, aside=folder) == {}
+    boards.sh(board, f"rm -r {folder}")
     assert_nothing_runs(boards, board)
     assert boards.sh(board, f"cat {layout.FRR_CONFIG}") == OWNERS_FRR.decode()
 
@@ -184,16 +185,16 @@ def test_a_removed_board_can_be_deployed_again(boards: BoardLab) -> None:
 
 def test_a_removal_killed_half_way_is_finished_by_the_next(bare: Bare, boards: BoardLab) -> None:
     board = boards.boards[1]
-    foreign = f"/etc/systemd/system/{layout.RESOLVER_UNITS['unbound']}.d"
+    drop_ins = f"/etc/systemd/system/{layout.RESOLVER_UNITS['unbound']}.d"
     # What a run leaves that died among the files: services stopped, some files gone, the record still there.
     boards.sh(
         board,
         f"systemctl disable -q --now {layout.PROBE_UNIT} {layout.ESCALATE_UNIT} {layout.LINK_UNIT};"
         f" ip link del anycast0; rm -f /etc/systemd/system/{layout.PROBE_UNIT} {layout.PROBE_CONFIG}"
-        f" {layout.LINK_SCRIPT}; rm -rf {foreign}; systemctl daemon-reload",
+        f" {layout.LINK_SCRIPT}; rm -f {drop_ins}/anycastlab.conf; systemctl daemon-reload",
     )
     run(boards, "-y", "--limit", board.host, boards.inventory, "teardown.py")
-    assert differences(bare.before[board.instance], boards.manifest(board), ours=foreign) == {}
+    assert differences(bare.before[board.instance], boards.manifest(board)) == {}
     assert_nothing_runs(boards, board)
 
 
@@ -212,13 +213,12 @@ class Asking:
         return self.lab.command("shell", "-i", self.lab.inventory, machine, "--", *argv, timeout_s=30)
 
 
-def differences(before: dict[str, Any], after: dict[str, Any], ours: str) -> dict[str, Any]:
-    """What differs, the folder aside in which the test put a file of its own."""
-    folder = ours.rpartition("/")[0] if "." in ours.rpartition("/")[2] else ours
+def differences(before: dict[str, Any], after: dict[str, Any], aside: str = "") -> dict[str, Any]:
+    """What differs, a folder `aside` in which the test put a file of its own."""
     return {
         path: (before.get(path), after.get(path))
         for path in sorted({*before, *after})
-        if before.get(path) != after.get(path) and path not in (ours, folder)
+        if before.get(path) != after.get(path) and path != aside
     }
 
 

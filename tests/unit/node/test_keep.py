@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from anycastlab.node import keep, layout, originals, render
+from anycastlab.node.errors import NodeError
 from anycastlab.node.keep import Record, Unit
 from anycastlab.node.managed import ManagedFile
 from tests.unit.node.homes import home
@@ -142,5 +143,18 @@ def test_only_machines_that_are_not_the_labs_outlive_us() -> None:
 
 def test_no_record_is_an_empty_one() -> None:
     assert keep.parse({}) == Record()
-    with pytest.raises(KeyError):
+
+
+@pytest.mark.parametrize(
+    "damage", [{"files": 3}, {"folders": None}, {"units": {"frr.service": {"odd": 1}}}, {"settings": "x"}]
+)
+def test_a_damaged_record_is_a_sentence(damage: dict[str, Any]) -> None:
+    whole: dict[str, Any] = {"files": {}, "folders": [], "units": {}, "users": {}, "settings": {}}
+    assert keep.parse(whole) == Record()
+    with pytest.raises(NodeError, match="is damaged"):
+        keep.parse({**whole, **damage})
+
+
+def test_a_record_with_a_part_missing_is_damaged() -> None:
+    with pytest.raises(NodeError, match="is damaged"):
         keep.parse({"files": {}})

@@ -9,17 +9,19 @@ from rich.console import Console
 
 from anycastlab.cli import OK
 
+FORMATS = ("table", "markdown", "csv")
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(["table", "markdown", "csv"]), default="table", show_default=True)
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Write page, Markdown and CSV into this folder, or to FILE.html."
+    "--out", type=click.Path(path_type=Path), help="Write the page here: a folder for page and tables, or FILE.html."
 )
-def report(runs: tuple[Path, ...], form: str, out: Path | None) -> int:
-    """Show the runs in the folders RUNS, or below them. Exit 0 whatever they say: a bad result is a good report."""
-    from anycastlab.report import command
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to print.")
+def report(runs: tuple[Path, ...], out: Path | None, form: str) -> int:
+    """Show recorded runs: RUNS are run directories, or directories above them."""
+    from anycastlab.report.command import report as make
 
-    for path in command.report(runs, Console(), out, form):
+    for path in make(runs, Console(), out, form):
         click.echo(f"Written to {path}.", err=True)
     return OK

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anycastlab.routeros.errors import PlanError
-from anycastlab.routeros.plan import Add, Change, Move, Remove, make_plan
+from anycastlab.routeros.plan import Add, Change, Move, Remove, Step, make_plan
 from anycastlab.routeros.render import render_json, render_text
 from anycastlab.routeros.row import BLOCKING, MENUS, ORDERED, SETTINGS, Place, Row, tag_of
 from anycastlab.routeros.rows import Device, desired_rows
@@ -241,6 +241,19 @@ def test_removal_takes_clients_off_first_and_protection_last() -> None:
     menus = list(dict.fromkeys(step.menu for step in plan.of(Remove)))
     assert menus == [menu for menu in reversed(MENUS) if menu in menus]
     assert menus[-1] == FILTER
+
+
+def test_the_resolver_is_closed_before_its_guard_goes_and_opened_after_it_is_there() -> None:
+    def first(steps: tuple[Step, ...], menu: str) -> int:
+        menus = [step.menu if isinstance(step, Remove) else step.row.menu for step in steps]
+        return menus.index(menu)
+
+    router = ModelRouter()
+    forward = make_plan(rows_for(), router.menus).steps
+    assert first(forward, FILTER) < first(forward, "/ip/dns")
+    router.execute(make_plan(rows_for(), router.menus))
+    back = make_plan([Row("/ip/dns", "", {"allow-remote-requests": "no"})], router.menus).steps
+    assert first(back, "/ip/dns") == 0
 
 
 def test_foreign_rows_that_equal_ours_stay_foreign() -> None:

@@ -22,7 +22,7 @@ from anycastlab.lab.topology import Lab
 
 from . import limits
 from .desired import OWNER_KEY
-from .errors import ExistsError, IncusError, MissingError
+from .errors import ExistsError, IncusError, MissingError, UnreachableError
 from .rest import Rest
 
 BRIDGE_CONFIG = {
@@ -228,6 +228,18 @@ def _delete_instances(inside: Rest, names: Iterable[str]) -> None:
 
 
 def _remove(server: Rest, path: str) -> None:
-    """Removes something; what is gone already is as good as removed."""
-    with suppress(MissingError):
-        server.run("delete", path)
+    """Removes something; what is gone already is as good as removed.
+
+    A bridge whose instances are only just gone may still have interfaces that vanish while the server lists them.
+    """
+    for left in reversed(range(limits.REMOVE_TRIES)):
+        try:
+            server.run("delete", path)
+        except MissingError:
+            return
+        except IncusError as error:
+            if not left or isinstance(error, UnreachableError):
+                raise
+            time.sleep(limits.REMOVE_PAUSE_S)
+        else:
+            return

@@ -134,22 +134,34 @@ def resolver_stopped(stage: Stage, machine: str) -> Fault:
     )
 
 
+# Seconds a starved resolver stands still and may then run: most answers are late, none takes as long as the 0.3 s after
+# which the probe would take it for dead.
+_STILL_S, _RUNS_S = 0.25, 0.03
+_STARVING = "anycastlab-fault-starve"
+
+
 def resolver_slow(stage: Stage, machine: str) -> Fault:
-    """A gray failure: the resolver gets so little of the processor that it answers, but late."""
+    """A gray failure: the resolver is stopped and let go again, so it answers everything, but late.
+
+    Not by a quota of the processor: a container has no say in that where control groups are version 1.
+    """
     unit = _resolver(stage, machine)
     address = str(stage.site.node(machine).address)
+    loop = (
+        f"p=$(systemctl show -p MainPID --value {unit}); trap 'kill -CONT $p; exit' TERM EXIT; "
+        f"while kill -STOP $p; do sleep {_STILL_S}; kill -CONT $p; sleep {_RUNS_S}; done"
+    )
+    # systemd expands `$`; it must not.
+    start = ("systemd-run", "-q", f"--unit={_STARVING}", "sh", "-c", loop.replace("$", "$$"))
     return Fault(
-        what=f"resolver of {machine} starved of the processor",
+        what=f"resolver of {machine} slowed down",
         targets=(machine,),
-        do=(On(machine, ("systemctl", "set-property", "--runtime", unit, "CPUQuota=1%", "CPUQuotaPeriodSec=1s")),),
+        do=(On(machine, start),),
         undo=(
-            On(
-                machine,
-                ("systemctl", "set-property", "--runtime", unit, "CPUQuota=", "CPUQuotaPeriodSec="),
-                strict=False,
-            ),
+            On(machine, ("systemctl", "stop", _STARVING), strict=False),
+            On(machine, ("systemctl", "kill", "-s", "CONT", unit), strict=False),
         ),
-        proofs=(proofs.slow_answers(machine, address, "{random}.lan", least_s=0.15),),
+        proofs=(proofs.slow_answers(machine, address, "{random}.lan", least_s=_STILL_S / 5),),
     )
 
 

@@ -7,6 +7,7 @@ Each function here makes one check; its `Proof` says in a sentence what was seen
 from __future__ import annotations
 
 import json
+import statistics
 
 from anycastlab.report.run import Proof
 from anycastlab.scenarios.model import Check
@@ -79,13 +80,15 @@ def happened(machine: str, unit: str, text: str, since_s: int) -> Check:
     return check
 
 
-def slow_answers(machine: str, address: str, name: str, least_s: float) -> Check:
-    """A resolver, asked on its own address from the client, takes at least `least_s` seconds (or does not answer)."""
+def slow_answers(machine: str, address: str, name: str, least_s: float, tries: int = 7) -> Check:
+    """A resolver that is asked at its own address from the client answers, and its median takes at least `least_s`."""
 
     def check(stage: Stage) -> Proof:
-        took = seconds_to_answer(stage, address, name)
-        text = "no answer within 3 s" if took is None else f"an answer after {took:.3f} s"
-        return Proof(took is None or took >= least_s, f"{machine} gave {text}", {"seconds": took})
+        took = [seconds for _ in range(tries) if (seconds := seconds_to_answer(stage, address, name)) is not None]
+        if not took:
+            return Proof(False, f"{machine} gave no answer at all", {"answers": 0})
+        median = statistics.median(took)
+        return Proof(median >= least_s, f"{machine} answered in {median:.3f} s (median)", {"seconds": took})
 
     return check
 

@@ -109,7 +109,8 @@ def _wrap(sock: socket.socket, host: str, port: int, fingerprint: str | None) ->
         secure = context.wrap_socket(sock, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         raise _untrusted(host, port, error) from error
-    except (ssl.SSLError, ConnectionError) as error:
+    except (ssl.SSLError, ConnectionError, TimeoutError) as error:
+        # A plain API port waits for the rest of a word, so the handshake may also just take too long.
         raise RouterUnreachable(
             f"{host}:{port} does not speak TLS as the API needs it: {_reason(error)}.",
             "The service api-ssl needs a certificate: /ip/service set api-ssl certificate=<name> disabled=no; "

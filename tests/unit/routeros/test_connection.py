@@ -384,6 +384,17 @@ def test_tls_on_a_plain_port_says_so() -> None:
         connect(router.port, tls=True).open()
 
 
+def test_a_port_that_leaves_the_tls_handshake_hanging_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anycastlab.routeros.transport.CONNECT_TIMEOUT_S", 0.2)
+
+    def silent(peer: socket.socket) -> None:
+        while peer.recv(4096):
+            pass
+
+    with playing(silent) as port, pytest.raises(RouterUnreachable, match="router_tls"):
+        connect(port, tls=True).open()
+
+
 # --- counting --------------------------------------------------------------------------------------------------------
 
 

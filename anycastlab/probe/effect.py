@@ -137,6 +137,8 @@ class Follower:
         urgent = self._came_down or self.route is Route.TOLD
         if late < (self._config.gone_s if urgent else self._config.present_s):
             return []
+        if self._route_at < self.wanted_since and late < self._config.gone_s + 2 * self._config.answer_s:
+            return []  # nobody has looked yet: the probe was late, not FRR
         if now - self._helped_at < self._config.present_s:
             return []  # help is on its way; a FRR that is just starting needs no further orders
         if not self.shut:

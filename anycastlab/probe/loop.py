@@ -50,9 +50,9 @@ class Timer:
 
     __slots__ = ("callback", "due")
 
-    def __init__(self, due: float, callback: Callback) -> None:
+    def __init__(self, due: float, callback: Callback | None) -> None:
         self.due = due
-        self.callback: Callback | None = callback
+        self.callback = callback
 
     def cancel(self) -> None:
         self.callback = None

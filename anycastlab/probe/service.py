@@ -15,12 +15,13 @@ from anycastlab.probe.effect import CallForHelp, Follower, Route, SetLink, ShutN
 from anycastlab.probe.frr import Bgpd
 from anycastlab.probe.health import Health, Result, Streak
 from anycastlab.probe.link import Link
-from anycastlab.probe.loop import Loop
-from anycastlab.probe.machine import Ask, Change, Machine, Order, Revoke
+from anycastlab.probe.loop import Loop, Timer
+from anycastlab.probe.machine import Ask, Cause, Change, Machine, Order, Revoke
 from anycastlab.probe.notify import Notifier
 from anycastlab.probe.peers import Peers
 
 TICK_S = 0.1  # how late a deadline without an event of its own may be noticed
+CALM_TICK_S = 0.5  # the same while nothing is under way; each wake-up costs a small board a ten-thousandth of its time
 PUBLISH_S = 1.0  # age of the published figures while nothing changes
 REFRESH_S = 5.0  # the kernel's view of the link, in case an event was lost
 CLOSE_LOOK_S = 3.0  # after a change of mind FRR is looked at closely for this long
@@ -57,6 +58,7 @@ class Probe:
         self._deciding = False
         self._again = False
         self._looked_at = float("-inf")
+        self._tick_timer = Timer(now, None)
         self._settled = False
         self._problems: dict[str, str] = {}
         self._stop_by: float | None = None
@@ -79,7 +81,7 @@ class Probe:
         # Out of step with the first question, so that a dead resolver is seen as that and not as a lost local path.
         Repeated(loop, questions.local, own, local, self._local_result, questions.local.interval_s / 2)
         Repeated(loop, questions.wan, own, public, self._wan_result, 1.0)
-        loop.every(TICK_S, self._tick, TICK_S)
+        self._tick_timer = loop.call_later(TICK_S, self._tick)
         loop.every(PUBLISH_S, self._publish, PUBLISH_S)
         loop.every(REFRESH_S, self._link.refresh, REFRESH_S)
         loop.every(self._notifier.interval_s, lambda: self._notifier.alive(self._status()), self._notifier.interval_s)
@@ -161,6 +163,9 @@ class Probe:
             self._stop_by = float("inf")
             wait = STOP_AFTER_S if self._machine.announce else 0.0
             self._loop.call_later(wait, self._stop)
+        calm = self._machine.cause is Cause.HEALTHY and self._follower.settled and not self._stop_requested
+        self._tick_timer.cancel()
+        self._tick_timer = self._loop.call_later(CALM_TICK_S if calm else TICK_S, self._tick)
 
     def _stop(self) -> None:
         self._journal("stop", node=self._config.node, route=self._follower.route.value)
@@ -198,7 +203,13 @@ class Probe:
         machine.set_stopping(os.path.exists(self._config.stopping_path), now)
         machine.effective = follower.announced(now)
         orders = machine.decide(now)
-        follower.want(machine.announce and not self._stop_requested, now)
+        wanted = machine.announce and not self._stop_requested
+        if wanted is not follower.wanted:
+            # Look at the effect soon, however calm it was.
+            self._looked_at = float("-inf")
+            self._tick_timer.cancel()
+            self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+        follower.want(wanted, now)
         # The link first: everything else can wait for a millisecond.
         for step in follower.steps(now):
             self._carry_out_step(step)

@@ -173,3 +173,17 @@ def test_an_old_look_does_not_count_as_announced() -> None:
     run.run(1)
     assert run.follower.announced(run.now)
     assert not run.follower.announced(run.now + 2 * EFFECT.watch_s + EFFECT.answer_s + 0.1)
+
+
+def test_nothing_is_shut_down_before_anybody_has_looked() -> None:
+    # Given a probe that got no processor time to look at the effect of its order
+    follower = Follower(EFFECT, 0.0)
+    follower.saw_link(True)
+    follower.want(True, 0.0)
+    follower.saw_route(Route.TOLD, 0.1)
+    follower.want(False, 10.0)
+    assert follower.steps(10.0) == [SetLink(False)]
+    follower.saw_link(False)
+    assert follower.steps(10.0 + EFFECT.gone_s + 0.05) == []
+    # When the look is late by too much, it is bgpd's fault
+    assert follower.steps(10.0 + EFFECT.gone_s + 2 * EFFECT.answer_s + 0.05) == [ShutNeighbors(True)]

@@ -32,4 +32,17 @@ TARGETS = {
     "phone.household.skipped": Target(0, ""),
     "router.no_change_s": Target(1.5, "s"),
     "router.no_change_round_trips": Target(25, ""),
+    # Medians of what a household loses at 20 queries per second.
+    "scenarios.kill.lost": Target(0, "queries"),
+    "scenarios.link-down.lost": Target(0, "queries"),
+    "scenarios.planned-restart.lost": Target(0, "queries"),
+    "scenarios.drain.lost": Target(0, "queries"),
+    "scenarios.rolling-deploy.lost": Target(0, "queries"),
+    "scenarios.freeze_3x300.of_detection": Target(1.25, "of BFD's detection time"),
+    "scenarios.freeze_3x100.of_detection": Target(1.25, "of BFD's detection time"),
+    "scenarios.freeze_3x50.of_detection": Target(1.25, "of BFD's detection time"),
+    "scenarios.all-dead.outage_s": Target(1.5, "s"),
+    "scenarios.local-path-lost.lost_after_2_s": Target(0, "queries"),
+    "scenarios.wan-down.cached_or_local_failed": Target(0, "queries"),
+    "scenarios.wan-down.not_as_expected": Target(0, "runs"),
 }

@@ -1,5 +1,5 @@
 # anycastlab's commands. Each works on a machine that has never seen the project, as root or with sudo, and twice.
-.PHONY: lab test check bench clean-lab venv venv-dev setup test-tools
+.PHONY: lab test test-router check bench clean-lab venv venv-dev setup test-tools
 
 BIN := .venv/bin
 
@@ -34,6 +34,11 @@ check: venv-dev
 # Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.
 test: check test-tools
 	$(BIN)/pytest
+
+# Against a real router or CHR that ANYCASTLAB_ROUTER=user:password@host names; adds and removes rows of ours only.
+test-router: venv-dev
+	@test -n "$$ANYCASTLAB_ROUTER" || { echo "Set ANYCASTLAB_ROUTER=user:password@host."; exit 1; }
+	$(BIN)/pytest tests/real
 
 # Measured ratios and medians; takes a while, changes only a lab of its own.
 bench: setup

@@ -40,7 +40,9 @@ def remember(state: Path, planned: Planned) -> None:
     if known:
         folder = directory(state, host)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / FILE_NAME).write_text(json.dumps(known, indent=1), encoding="utf-8")
+        new = folder / f".{FILE_NAME}.new"
+        new.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        new.replace(folder / FILE_NAME)
 
 
 def forget(state: Path, host: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -142,6 +143,9 @@ def build(machines: Machines) -> Site:
     lab = router_data.get("lab")
     shared["lab"] = lab
     layout = router_data.get("layout", "routed")
+    if lab is not None:
+        # Nodes ask the router at its address in their own subnet, which in the lab is the layout's.
+        shared.setdefault("resolver", {}).setdefault("router_dns", _lab_subnet(layout)[1])
     router = {field: router_data[key] for key, field in _ROUTER_KEYS.items() if router_data.get(key) is not None}
     router["host"] = router_name
     router.setdefault("api_host", router_name.rpartition("/")[2])
@@ -178,15 +182,18 @@ def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> d
     node.setdefault("name", host.rpartition("/")[2].rpartition(":")[2])
     node["platform"] = "incus" if host.startswith("@incus/") else "ssh"
     if lab is not None and "number" in data:
-        network, gateway = (
-            (topology.LAN, topology.ROUTER_LAN) if layout == "flat" else (topology.DNS, topology.ROUTER_DNS)
-        )
+        network, gateway = _lab_subnet(layout)
         node.setdefault("address", network[topology.FIRST_NODE - 1 + data["number"]])
         node.setdefault("gateway", gateway)
         node.setdefault("prefix_length", network.prefixlen)
     if "address" in node:
         node.setdefault("router_id", node["address"])
     return node
+
+
+def _lab_subnet(layout: str) -> tuple[IPv4Network, IPv4Address]:
+    """The nodes' subnet in the embedded lab, and the router's address there."""
+    return (topology.LAN, topology.ROUTER_LAN) if layout == "flat" else (topology.DNS, topology.ROUTER_DNS)
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -34,10 +34,17 @@ def test_lab_nodes_get_addresses_from_their_numbers() -> None:
     assert {str(n.gateway) for n in site.nodes} == {"10.1.2.1"}
 
 
-def test_flat_layout_puts_nodes_among_the_clients() -> None:
-    site = build(lab(layout="flat", router_dns="10.1.1.1"))
-    assert str(site.nodes[0].address) == "10.1.1.11"
-    assert str(site.nodes[0].gateway) == "10.1.1.1"
+@pytest.mark.parametrize(
+    ("layout", "first_node", "router"), [("flat", "10.1.1.11", "10.1.1.1"), ("routed", "10.1.2.11", "10.1.2.1")]
+)
+def test_the_layout_alone_puts_the_labs_nodes_into_a_subnet_with_their_router(
+    layout: str, first_node: str, router: str
+) -> None:
+    site = build(lab(layout=layout, router_dns=None))
+    assert str(site.nodes[0].address) == first_node
+    assert str(site.nodes[0].gateway) == router
+    assert str(site.resolver.router_dns) == router
+    assert str(build(lab(layout=layout, router_dns="10.1.1.9")).resolver.router_dns) == "10.1.1.9"
 
 
 def test_a_node_may_differ_from_the_rest() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anycastlab.routeros.backup import SETTINGS_PROPERTIES, Backup, desired_from
 from anycastlab.routeros.foreign import check_foreign
@@ -18,10 +18,13 @@ from anycastlab.site.model import Site
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with all it was made from. `changes` is False when there is nothing to do."""
+    """A plan with all it was made from. `changes` is False when there is nothing to do.
 
-    plan: Plan
-    desired: tuple[Row, ...]
+    Rows hold keys, and pyinfra prints the arguments of a command: neither is in the repr.
+    """
+
+    plan: Plan = field(repr=False)
+    desired: tuple[Row, ...] = field(repr=False)
     reading: Reading
 
     @property

@@ -139,3 +139,8 @@ def test_a_router_that_was_never_seen_is_planned_like_a_fresh_one() -> None:
     plan = plan_site(make_site(), fresh("7.22.3")).plan
     assert len(plan.steps) == 26
     assert "one node serves" not in render_text(plan)
+
+
+def test_what_pyinfra_may_print_of_a_plan_holds_no_key() -> None:
+    site = make_site(bgp={"password": "geheim"})
+    assert "geheim" not in repr((plan_site(site, fresh("7.22.3")), site))

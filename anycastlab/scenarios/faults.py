@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anycastlab.node import layout
 from anycastlab.report.run import Proof
 from anycastlab.scenarios import proofs, timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
 from anycastlab.scenarios.model import Check, Fault
-from anycastlab.scenarios.stage import ROUTER, UPSTREAM, Stage
+from anycastlab.scenarios.stage import CLIENT, ROUTER, UPSTREAM, Stage
+from anycastlab.site import Node
 
 NETWATCH, NETWATCH_TAG = "/tool/netwatch", "anycastlab:netwatch"
 
@@ -274,6 +277,21 @@ def session_reset(stage: Stage, machine: str) -> Fault:
     )
 
 
+# The layout `flat` without its first protection: the router tells clients of shorter ways. A client keeps what it was
+# told for about 300 s, so it is made to forget.
+REDIRECTS_ON: tuple[Action, ...] = (Api("/ip/settings", "set", (("send-redirects", "yes"),)),)
+REDIRECTS_OFF: tuple[Action, ...] = (
+    Api("/ip/settings", "set", (("send-redirects", "no"),)),
+    On(CLIENT, ("ip", "route", "flush", "cache")),
+)
+
+
+def redirected_node_killed(stage: Stage) -> Fault:
+    """The node that the router told the client to go to directly loses its power."""
+    machine = stage.serving_node()
+    return replace(killed(machine), proofs=(*killed(machine).proofs, _goes_directly(stage.site.node(machine))))
+
+
 def without_last_resort(fault: Fault) -> Fault:
     """The same fault while netwatch is off."""
     return Fault(
@@ -299,6 +317,16 @@ def _unload(family: str, table: str) -> Action:
 
 def _resolver(stage: Stage, machine: str) -> str:
     return layout.resolver_unit(stage.site.node(machine).resolver)
+
+
+def _goes_directly(node: Node) -> Check:
+    def check(stage: Stage) -> Proof:
+        shown = stage.run(CLIENT, ["ip", "route", "get", str(stage.site.service.address)]).text
+        holds = f"via {node.address} " in f"{shown} "
+        way = f"directly to {node.name}" if holds else "to the router"
+        return Proof(holds, f"the client sent its questions {way}", {"route": " ".join(shown.split())})
+
+    return check
 
 
 def _unanswered(machine: str) -> Check:

@@ -143,7 +143,7 @@ class Guard:
         self._stage = stage
         self._always = tuple(always)  # done by the guardian alone: what the runner ends in its own way
         self._actions: tuple[Action, ...] = ()
-        self._armed = False
+        self._armed = self._ready = False
         self._child: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -163,11 +163,16 @@ class Guard:
             self._dismiss()
 
     def arm(self, actions: Sequence[Action]) -> None:
-        """Write the undo down, twice, before the fault is made; raises ScenarioError when the guardian is not there."""
+        """Write the undo down, twice, before the fault is made; raises ScenarioError when the guardian is not there.
+
+        Arming again replaces what was to be undone.
+        """
         text = orders(self._stage, (*actions, *self._always))
         write_record(record_path(self._stage.lab.name), text)
+        if not self._ready:
+            self._expect(READY)
+            self._ready = True
         self._actions, self._armed = tuple(actions), True
-        self._expect(READY)
         self._tell(text)
         self._expect(ARMED)
 
@@ -225,13 +230,14 @@ def undisturbed() -> Iterator[None]:
 def serve(lines: IO[str], say: Callable[[str], None]) -> int:
     """The child's whole life; returns its exit code."""
     say(READY)
-    first = lines.readline().strip()
-    if first in ("", DONE):
+    last = ""
+    while (line := lines.readline().strip()) not in ("", DONE):
+        last = line
+        parse(line)  # read now: what cannot be undone must not be done
+        say(ARMED)
+    if line == DONE or not last:
         return 0
-    stage, actions = parse(first)
-    say(ARMED)
-    if lines.readline().strip() == DONE:
-        return 0
+    stage, actions = parse(last)
     undo(stage, actions)
     record_path(stage.lab.name).unlink(missing_ok=True)
     return 0

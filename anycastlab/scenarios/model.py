@@ -78,6 +78,9 @@ class Scenario:
     quick: Lengths | None = None  # lengths under `--quick`; None: the common ones
     layout: Layout = "routed"
     settings: Mapping[str, Any] = field(default_factory=dict)  # what the lab is deployed with for this scenario
+    # Done before the household begins to ask, and undone at the end: a protection that a control takes away.
+    prepare: tuple[Action, ...] = ()
+    restore: tuple[Action, ...] = ()
     control: bool = False  # shows what happens without a protection
     in_quick_set: bool = False  # run by `--quick` without names
     # Kinds of names of which some must have been asked while the fault held that no cache can answer; a run without

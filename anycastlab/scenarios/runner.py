@@ -63,6 +63,9 @@ def run_once(
     clock = Clock(stage, sleep)
     with guard as guarding:
         try:
+            if scenario.prepare:
+                guarding.arm(scenario.restore)
+                stage.do(*scenario.prepare)
             # The names' order differs between repeats; the seed is in the phone's summary.
             seed = random.randrange(1 << 31)
             scheduled_s = lengths.total_s + timing.SCHEDULE_SPARE_S
@@ -72,7 +75,7 @@ def run_once(
             # Whom the fault hits is decided while the household asks, just before.
             clock.until(calm_end_ns - round(timing.AIM_S * timing.NS))
             fault = scenario.fault(stage)
-            guarding.arm(fault.undo)
+            guarding.arm((*fault.undo, *scenario.restore))
             clock.until(calm_end_ns)
             say(f"{fault.what}; for {lengths.hold_s:g} s")
             began_ns = stage.now_ns()

@@ -105,13 +105,13 @@ class Session:
             # Written before the deploy: if we are killed in it, the next run puts the settings back.
             back = open_stage(self.stage.site, self.stage.lab.name, self.inventory, own)
             guardian.write_record(path, guardian.orders(back, (Deploy(),)))
+        self._extra = dict(settings)  # also if the deploy fails: then the way back is to be gone
         words = ", ".join(f"{key}={_text(value)}" for key, value in settings.items()) or "its own settings"
         self.say(f"deploying the lab with {words}")
         wanted = {**self.data, **settings}
         self.stage.settings = tuple((key, _text(value)) for key, value in wanted.items())
         self.stage.do(Deploy())
         self.stage.site = read_site(self.inventory, wanted, environment(self.stage.lab.name))
-        self._extra = dict(settings)
         if not settings:
             path.unlink(missing_ok=True)
 

@@ -2,13 +2,14 @@
 dies they go on asking it for minutes, though the router has long moved on."""
 
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import Expect, Scenario
 
 SCENARIO = Scenario(
     title="Layout flat with ICMP redirects on: the serving node loses its power",
-    fault=lambda stage: faults.killed(stage.serving_node()),
-    phone=PhoneUse(one_flow=True),
+    fault=faults.redirected_node_killed,
     expect=Expect(outage_least_s=5.0, lost_least=50),
     layout="flat",
+    prepare=faults.REDIRECTS_ON,
+    restore=faults.REDIRECTS_OFF,
     control=True,
 )

@@ -135,6 +135,13 @@ def test_left_alone_it_undoes(tmp_path: Path, on_host: Callable[[Path], OnHost])
     assert not guardian.record_path("unit").exists()
 
 
+def test_the_last_orders_count(tmp_path: Path, on_host: Callable[[Path], OnHost]) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    texts = [guardian.orders(stage(), (on_host(marker),)) for marker in (first, second)]
+    assert serve(*texts) == (0, ["ready", "armed", "armed"])
+    assert (first.exists(), second.exists()) == (False, True)
+
+
 @pytest.mark.parametrize("lines", [(), ("done",)])
 def test_a_run_that_ends_before_its_fault_needs_nothing(lines: tuple[str, ...]) -> None:
     assert serve(*lines) == (0, ["ready"])

@@ -62,6 +62,20 @@ def test_everything_in_its_order() -> None:
     assert run.settings == {"layout": "routed"}
 
 
+def test_what_a_control_takes_away_is_taken_before_the_household_asks_and_given_back() -> None:
+    take, give = On("router", ("take",)), On("router", ("give",))
+    house = House(replace(SCENARIO, prepare=(take,), restore=(give,)))
+    house.run()
+    log = house.stage.log
+    assert log[:4] == ["guarded", "armed", take, "start"]
+    assert log[-4:] == [("undone", give), "finish", "clean", "unguarded"]
+    # … also when it is the taking that fails
+    house = House(replace(SCENARIO, prepare=(take,), restore=(give,)), fails_at=lambda action: action == take)
+    with pytest.raises(BrokenError):
+        house.run()
+    assert ("undone", give) in house.stage.log
+
+
 def test_the_times_lie_on_the_clock_of_the_queries() -> None:
     house = House()
     run = house.run()

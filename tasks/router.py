@@ -7,8 +7,9 @@ from pyinfra import host, inventory
 from pyinfra.api import StringCommand, deploy
 
 from anycastlab.routeros.operations import configure
-from anycastlab.site import Site
+from anycastlab.site import Node, Site
 from anycastlab.status.asking import LAB_CLIENT, service_asker
+from anycastlab.status.session_view import explainer
 
 
 def router(site: Site) -> None:
@@ -19,11 +20,16 @@ def router(site: Site) -> None:
 
 @deploy("Router")
 def _router(site: Site) -> None:
-    configure(name="Configure", site=site, ask=service_asker(site, _on_client) if site.lab is not None else None)
+    ask = service_asker(site, _on_client) if site.lab is not None else None
+    configure(name="Configure", site=site, ask=ask, explain=explainer(_on_node))
 
 
 def _on_client(argv: Sequence[str]) -> tuple[bool, str]:
     """Run a command on the lab's client while the router's own operation is under way."""
-    client = inventory.get_host(f"@incus/{LAB_CLIENT}")
-    ok, output = client.run_shell_command(StringCommand(shlex.join(argv)))
+    ok, output = inventory.get_host(f"@incus/{LAB_CLIENT}").run_shell_command(StringCommand(shlex.join(argv)))
     return ok, output.stdout if ok else output.stderr
+
+
+def _on_node(node: Node, argv: Sequence[str]) -> str:
+    ok, output = inventory.get_host(node.host).run_shell_command(StringCommand(shlex.join(argv)))
+    return output.stdout if ok else ""

@@ -44,9 +44,11 @@ def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     from anycastlab.fleet import Fleet
     from anycastlab.routeros.control import verify_router
     from anycastlab.status.asking import service_asker
+    from anycastlab.status.session_view import explainer
 
     fleet = Fleet(inventory, parse_data(data))
-    found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client))
+    explain = explainer(lambda node, argv: fleet.run(node.name, argv).stdout)
+    found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client), explain=explain)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
     return OK if found.ok else PENDING
 

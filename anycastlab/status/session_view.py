@@ -1,0 +1,33 @@
+"""A node's own view of a BGP session that is not there: what its bgpd last heard.
+
+The router shows nothing of a session that never came up, such as one refused for its AS number; the node was told why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from anycastlab.site import Node
+
+RunOnNode = Callable[[Node, Sequence[str]], str]
+"""Runs a command on a node and returns what it printed; empty when that was not possible."""
+
+
+def explainer(run: RunOnNode) -> Callable[[Node], str | None]:
+    """For a node: the last error of its session with the router in FRR's words, or None."""
+
+    def explain(node: Node) -> str | None:
+        return last_error(run(node, ["vtysh", "-c", f"show bgp neighbors {node.gateway} json"]), str(node.gateway))
+
+    return explain
+
+
+def last_error(document: str, neighbor: str) -> str | None:
+    """From `show bgp neighbors … json`: the reason of the last NOTIFICATION, else of the last reset."""
+    try:
+        peer = json.loads(document)[neighbor]
+    except (ValueError, KeyError, TypeError):
+        return None
+    said = peer.get("lastNotificationReason") or peer.get("lastResetDueTo")
+    return str(said).strip() if said else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 import click
 
 DEFAULT_INVENTORY = "inventory/lab.py"
@@ -20,13 +23,25 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Machine-read
 
 
 def parse_data(values: tuple[str, ...]) -> dict[str, object]:
-    """`KEY=VALUE` options as pyinfra reads them: numbers, booleans, null and JSON lists become what they look like."""
+    """`KEY=VALUE` options as pyinfra reads them: numbers, booleans, null and JSON lists become what they look like.
+
+    Written here, because importing pyinfra's command line replaces the standard library's sockets and threads.
+    """
     parsed: dict[str, object] = {}
     for value in values:
         key, equals, text = value.partition("=")
         if not equals:
             raise click.ClickException(f"--data {value} is not KEY=VALUE.")
-        from pyinfra_cli.util import parse_cli_arg
-
-        parsed[key] = parse_cli_arg(text)
+        parsed[key] = _parsed(text)
     return parsed
+
+
+def _parsed(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    # JSON knows no "007" and no "+1", which are numbers to pyinfra.
+    for read in (int, json.loads):
+        with contextlib.suppress(ValueError):
+            value: object = read(text)
+            return value
+    return text

@@ -8,7 +8,7 @@ from pyinfra.api import deploy
 from anycastlab.lab import specs
 from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
-from anycastlab.node.facts import ServingFact
+from anycastlab.node.facts import HasAddressFact, ServingFact
 from anycastlab.node.operations import configure, withdraw
 from anycastlab.site import Node, Site
 from tasks.lab import machine
@@ -34,6 +34,8 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         rebuild = _is_named(str(host.data.get("rebuild") or ""), node.name)
         if rebuild and serving:
             withdraw(name="Withdraw", node=node, service=site.service)
+            # At another address (a change of layout) no router knows the node before the router's own turn.
+            serving = host.get_fact(HasAddressFact, address=str(node.address))
         spec = specs.node_spec(Lab(site.lab), node, host.data.node_cpus, host.data.node_memory_mib)
         machine(spec, rebuild=rebuild)
     configure(

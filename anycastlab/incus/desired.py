@@ -186,6 +186,13 @@ def plan(
         notice = f"{spec.name} was built from an older image; `--data rebuild={spec.name}` moves it to the current one."
     changes = differences(spec, lab, config, actual.get("devices") or {})
     fixed = [change for change in changes if not change.live]
+    if fixed and (move := _move(spec, actual)):
+        return Plan(
+            "nothing",
+            changes,
+            blocked=f"{spec.name} is on {move[0]} and belongs on {move[1]}; nodes move to another network when they "
+            "are rebuilt, all of them with `--data rebuild=all`.",
+        )
     if fixed:
         what = ", ".join(change.subject for change in fixed)
         return Plan(
@@ -258,6 +265,16 @@ def updated(actual: Mapping[str, Any], spec: InstanceSpec, lab: Lab) -> dict[str
         "ephemeral": actual.get("ephemeral", False),
         "description": actual.get("description", ""),
     }
+
+
+def _move(spec: InstanceSpec, actual: Mapping[str, Any]) -> tuple[str, str] | None:
+    """From which network to which the instance would have to go (another layout), if it would."""
+    devices = actual.get("devices") or {}
+    for nic in spec.nics:
+        present = devices.get(nic.name, {}).get("network", nic.network)
+        if present != nic.network:
+            return present, nic.network
+    return None
 
 
 def _same_root(name: str, present: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

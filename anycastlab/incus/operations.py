@@ -53,7 +53,8 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     if todo.step in ("create", "recreate", "rebuild") and isinstance(connector, IncusConnector):
         connector.see_empty()
 
-    if _first_look() and (words := todo.blocked or todo.notice):
+    # A refusal that is carried out speaks for itself.
+    if _first_look() and (words := todo.notice or ("" if state.is_executing else todo.blocked)):
         host.log(words, logger.warning)
     if todo.blocked:
         yield _command(_refuse, todo.blocked)

@@ -114,6 +114,20 @@ class ServingFact(FactBase[bool]):
         return "serving" in output
 
 
+class HasAddressFact(FactBase[bool]):
+    """Whether the machine has this address now; a rebuilt one may get another."""
+
+    @staticmethod
+    def default() -> bool:
+        return False
+
+    def command(self, address: str) -> StringCommand:
+        return StringCommand(f"ip -o address show | grep -qwF 'inet {address}' && echo yes; true")
+
+    def process(self, output: list[str]) -> bool:
+        return "yes" in output
+
+
 class MachineFact(FactBase[str]):
     """The machine whose programs run there natively (`x86_64`, `aarch64` …), by the ELF header of its shell."""
 

@@ -109,6 +109,18 @@ def test_a_new_address_needs_a_rebuild_and_says_so() -> None:
     )
 
 
+def test_a_move_to_another_network_says_that_all_nodes_are_to_be_rebuilt() -> None:
+    nic = Nic("eth0", "lab-lan", IPv4Address("10.1.1.11"), 24, IPv4Address("10.1.1.1"))
+    moved = replace(SPEC, nics=(nic,))
+    plan = desired.plan(moved, LAB, existing())
+    assert plan.step == "nothing"
+    assert plan.blocked == (
+        "node01 is on lab-dns and belongs on lab-lan; nodes move to another network when they are rebuilt, "
+        "all of them with `--data rebuild=all`."
+    )
+    assert desired.plan(moved, LAB, existing(), rebuild=True).step == "rebuild"
+
+
 def test_another_pool_for_the_root_disk_needs_a_rebuild() -> None:
     actual = existing()
     actual["devices"]["root"]["pool"] = "elsewhere"

@@ -106,3 +106,13 @@ def test_the_fact_asks_for_what_it_is_given() -> None:
     command = str(NodeFact().command(("/etc/a b",), layout.UNITS, ("frr",)))
     assert "'/etc/a b'" in command
     assert "anycast0.service" in command
+
+
+@pytest.mark.parametrize(
+    ("address", "there"), [("127.0.0.1", True), ("127.0.0.2", False), ("127.0.0", False), ("27.0.0.1", False)]
+)
+def test_an_address_is_recognised_whole(address: str, there: bool) -> None:
+    fact = facts.HasAddressFact()
+    command = fact.command(address).get_raw_value()
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert fact.process(result.stdout.splitlines()) is there

@@ -122,7 +122,7 @@ class HasAddressFact(FactBase[bool]):
         return False
 
     def command(self, address: str) -> StringCommand:
-        return StringCommand(f"ip -o address show | grep -qwF 'inet {address}' && echo yes; true")
+        return StringCommand(f"ip -o address show | grep -qF 'inet {address}/' && echo yes; true")
 
     def process(self, output: list[str]) -> bool:
         return "yes" in output

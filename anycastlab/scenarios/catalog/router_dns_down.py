@@ -1,10 +1,15 @@
-"""The router's own resolver is down: local names have no source, and no node may leave for a cause that all share."""
+"""The router's own resolver is down: local names have no source, and no node may leave for a cause that all share.
+
+The household asks for local names that no cache can know; the well-known ones go on, stale, for hours.
+"""
 
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="The router's own resolver is down",
     fault=faults.router_dns_down,
-    expect=Expect(never_withdrawn=True, clean_kinds=("popular", "uncached")),
+    phone=PhoneUse(mix="lan"),
+    expect=Expect(never_withdrawn=True, clean_kinds=("popular", "uncached"), failing_kinds=("local",)),
+    uncacheable=("local",),
 )

@@ -46,8 +46,8 @@ RESOLVER_UNITS: Final[dict[ResolverKind, str]] = {
 }
 UNITS: Final = (LINK_UNIT, *RESOLVER_UNITS.values(), FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT, NETWORKD_UNIT)
 
-# Replies from the service address leave by the router even where the client is a neighbour (layout `flat`). The table's
-# only route is FRR's, which puts it back when the interface was down; the rule is the link unit's.
+# Replies from the service address leave by the router even where the client is a neighbour (layout `flat`). The link
+# unit makes rule and route and keeps them; FRR would lose a race with the kernel when the interface flaps (measured).
 ROUTING_TABLE: Final = 953
 RULE_PRIORITY: Final = 953
 

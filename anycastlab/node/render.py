@@ -145,7 +145,9 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             address=str(node.address),
             service_addresses=tuple(service),
             router_dns=str(site.resolver.router_dns),
-            peers=tuple(probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer.name != node.name),
+            peers=tuple(
+                probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer.name != node.name
+            ),
             frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(node)),
             link=layout.LINK,
             identity_name=site.service.identity_name,
@@ -229,6 +231,8 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
         "bfd": site.bfd,
         "resolver": site.resolver,
         "prefixes": layout.link_prefixes(site.service),
+        "ways": list(zip(layout.link_prefixes(site.service), _neighbors(node), strict=False)),
+        "family": lambda prefix: "-6" if ":" in prefix else "-4",
         "link": layout.LINK,
         "link_unit": layout.LINK_UNIT,
         "script": layout.LINK_SCRIPT,

@@ -10,7 +10,7 @@ WITHDRAWN_S: Final = 0.3
 ROUTE_GONE_LIMIT_S: Final = 3.0
 # A resolver's first answer: 0.5 s here; a small board that loads a large blocklist takes a good deal longer.
 FIRST_ANSWER_LIMIT_S: Final = 30.0
-# From there to the link up: a second, unless the node changed often lately; then the probe holds it down for up to 60 s.
+# From there to the link up: a second, unless the node changed often lately; then the probe holds it down up to 60 s.
 LINK_UP_LIMIT_S: Final = 90.0
 # Announced again: BGP connect retry 1 s and up to 5 s for the first announcement after a start of bgpd.
 ANNOUNCED_LIMIT_S: Final = 20.0

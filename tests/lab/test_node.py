@@ -213,7 +213,7 @@ def test_what_adguard_home_rewrites_and_a_person_sets_is_no_drift(nodes: NodeLab
         ("echo '# touched' >> /etc/frr/frr.conf", "change /etc/frr/frr.conf"),
         ("vtysh -c 'conf t' -c 'router bgp 65053' -c 'neighbor 10.1.2.1 shutdown'", "reload FRR"),
         ("systemctl stop anycastlab-probe", "start anycastlab-probe"),
-        ("ip rule del priority 953", "the link or its rule is not as it should be"),
+        ("ip address add 10.1.9.99/32 dev anycast0", "the link or its rule is not as it should be"),
         ("chmod 644 /etc/frr/frr.conf", "change /etc/frr/frr.conf"),
         ("systemctl disable frr", "enable frr.service"),
     ],

@@ -1,0 +1,125 @@
+"""What the configuration of a node relies on in FRR (of both Debian releases) and AdGuard Home.
+
+If one of these fails after an upgrade, the reasoning in `templates/node` and `anycastlab.node` must be looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from anycastlab.image import build
+from anycastlab.node import frr_config, layout
+from anycastlab.site import Bfd, Bgp, Service
+from tests.lab.node_lab import NodeLab
+
+NODE = "node01"
+FOLDER = "/tmp/check"
+
+
+@pytest.fixture(scope="module", params=[13, 12], ids=["debian13", "debian12"])
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeLab]:
+    """One configured node; everything in it that is off by default is on: IPv6, a key, other timers."""
+    image = build.ensure(release=request.param)
+    lab = NodeLab(name=f"daemon{request.param}", count=1, image=image, folder=tmp_path_factory.mktemp("daemons"))
+    addresses = {"address6": "fd01::11", "gateway6": "fd01::1", "resolver": "adguardhome"}
+    node = lab.site.nodes[0].model_validate({**lab.site.nodes[0].model_dump(), **addresses})
+    lab.site = lab.site.model_copy(
+        update={
+            "nodes": (node,),
+            "service": Service(address6="fd53::53"),
+            "bgp": Bgp(password="k3y"),
+            "bfd": Bfd(interval_ms=50, multiplier=5),
+            "resolver": lab.site.resolver.model_copy(update={"upstreams": ("10.1.2.1",)}),
+        }
+    )
+    lab.remove()
+    lab.build()
+    assert lab.configure(node).changed
+    yield lab
+    lab.remove()
+
+
+def frr_reload_test(machine: NodeLab) -> str:
+    said = machine.shell(NODE, f"/usr/lib/frr/frr-reload.py --test {layout.FRR_CONFIG} 2>/dev/null")
+    return said.strip()
+
+
+def test_frr_finds_no_difference_to_what_we_wrote(machine: NodeLab) -> None:
+    assert frr_reload_test(machine) == ""
+    running = machine.shell(NODE, "vtysh -c 'show running-config'")
+    assert frr_config.agrees(running, machine.shell(NODE, f"cat {layout.FRR_CONFIG}"))
+
+
+def test_frr_finds_the_difference_that_somebody_typed(machine: NodeLab) -> None:
+    machine.shell(NODE, "vtysh -c 'conf t' -c 'router bgp 65053' -c 'neighbor 10.1.2.1 shutdown'")
+    assert "no neighbor 10.1.2.1 shutdown" in frr_reload_test(machine)
+    machine.shell(NODE, f"/usr/lib/frr/frr-reload.py --reload {layout.FRR_CONFIG}")
+    assert frr_reload_test(machine) == ""
+
+
+def test_vtysh_refuses_a_line_it_does_not_know_and_misses_a_list_that_is_not_there(machine: NodeLab) -> None:
+    """Why the prefix list and its users come from one template."""
+    machine.shell(
+        NODE, f"mkdir -p {FOLDER}; sed 's/bgp log-neighbor-changes/bgp log-nothing/' {layout.FRR_CONFIG} > {FOLDER}/bad"
+    )
+    refused = machine.exec(NODE, "vtysh", "-C", "-f", f"{FOLDER}/bad")
+    assert refused.returncode == 2
+    machine.shell(NODE, f"grep -v '^ip prefix-list' {layout.FRR_CONFIG} > {FOLDER}/undefined")
+    assert machine.exec(NODE, "vtysh", "-C", "-f", f"{FOLDER}/undefined").returncode == 0
+
+
+def test_a_service_ipv6_address_survives_link_down(machine: NodeLab) -> None:
+    machine.shell(NODE, "systemctl stop anycastlab-probe; ip link set anycast0 up; ip link set anycast0 down")
+    addresses = machine.shell(NODE, "ip -o address show dev anycast0")
+    assert set(re.findall(r"(10\.1\.9\.53/32|fd53::53/128)", addresses)) == {"10.1.9.53/32", "fd53::53/128"}
+    machine.shell(NODE, "systemctl start anycastlab-probe")
+
+
+def test_the_way_of_replies_comes_back_whoever_took_it(machine: NodeLab) -> None:
+    """Why a script watches it: the kernel, systemd-networkd and a person all take routes and rules away unasked."""
+    route, rule = f"ip route show table {layout.ROUTING_TABLE}", f"ip rule show priority {layout.RULE_PRIORITY}"
+    flap = "ip link set eth0 down; ip link set eth0 up"
+    reconfigure = "networkctl reconfigure eth0"
+    for upset in (
+        *(flap, reconfigure, f"{flap}; {reconfigure}") * 2,
+        f"systemctl restart {layout.NETWORKD_UNIT}",
+        f"ip route flush table {layout.ROUTING_TABLE}; ip rule del priority {layout.RULE_PRIORITY}",
+    ):
+        machine.shell(NODE, f"{upset}; sleep 1")
+        assert "via 10.1.2.1 dev eth0" in machine.shell(NODE, route), upset
+        assert f"lookup {layout.ROUTING_TABLE}" in machine.shell(NODE, rule), upset
+
+
+def check_config(machine: NodeLab, text: str) -> int:
+    machine.shell(NODE, f"rm -rf {FOLDER}; mkdir -p {FOLDER}")
+    machine.push(NODE, f"{FOLDER}/c.yaml", text.encode())
+    argv = [layout.ADGUARD_PROGRAM, "--check-config", "--no-check-update", "-c", f"{FOLDER}/c.yaml", "-w", FOLDER]
+    return machine.exec(NODE, *argv).returncode
+
+
+def test_adguard_home_checks_types_and_the_schema_but_not_names(machine: NodeLab) -> None:
+    good = yaml.safe_load(machine.shell(NODE, f"cat {layout.ADGUARD_CONFIG}"))
+    assert check_config(machine, yaml.safe_dump(good)) == 0
+    assert check_config(machine, yaml.safe_dump({**good, "no_such_section": {"x": 1}})) == 0
+    assert check_config(machine, yaml.safe_dump({**good, "dns": {**good["dns"], "port": "fifty-three"}})) == 1
+    assert check_config(machine, yaml.safe_dump({**good, "schema_version": good["schema_version"] + 1})) == 1
+
+
+def test_adguard_home_rewrites_its_file_at_every_start(machine: NodeLab) -> None:
+    """Why its text is never compared, only the managed leaves."""
+    lines = int(machine.shell(NODE, f"grep -c . {layout.ADGUARD_CONFIG}"))
+    assert lines > 150  # of about 60 that were written
+    # given a leaf taken out and a duration written in other words
+    edit = "/^  refuse_any:/d; s/upstream_timeout: 2s/upstream_timeout: 2000ms/"
+    machine.shell(
+        NODE,
+        f"systemctl stop adguardhome; sed -i '{edit}' {layout.ADGUARD_CONFIG}; systemctl start adguardhome; sleep 2",
+    )
+    document = yaml.safe_load(machine.shell(NODE, f"cat {layout.ADGUARD_CONFIG}"))
+    assert "refuse_any" in document["dns"]
+    assert document["dns"]["upstream_timeout"] == "2s"
+    assert machine.shell(NODE, f"stat -c %a:%U {layout.ADGUARD_CONFIG}").strip() == "600:adguardhome"

@@ -158,8 +158,8 @@ def _loss(evidence: Evidence, expect: Expect) -> Iterator[str]:
     outage_s = max((stretch.seconds for stretch in statistics.outages(decided)), default=0.0)
     gap = statistics.worst_gap(decided)
     wrong = sum(record.outcome is Outcome.WRONG for record in decided)
-    if wrong:
-        yield f"{wrong} answers were wrong."
+    if expect.wrong_most is not None and wrong > expect.wrong_most:
+        yield f"{wrong} answers were wrong; at most {expect.wrong_most} may be."
     if expect.lost_most is not None and lost > expect.lost_most:
         yield f"{lost} lost; at most {expect.lost_most} may be."
     if expect.lost_least is not None and lost < expect.lost_least:

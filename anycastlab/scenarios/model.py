@@ -54,6 +54,7 @@ class Expect:
     lost_most: int | None = None
     lost_least: int | None = None  # negative controls: without the protection the loss must show
     servfail_most: int | None = None
+    wrong_most: int | None = 0
     outage_most_s: float | None = None
     outage_detections: float | None = None
     outage_least_s: float | None = None

@@ -17,6 +17,7 @@ _SENTENCES = {
     "lost_most": "at most {} queries lost",
     "lost_least": "at least {} queries lost (a control: the loss must show)",
     "servfail_most": "at most {} SERVFAIL",
+    "wrong_most": "at most {} wrong answers",
     "outage_most_s": "felt outage at most {} s",
     "outage_detections": "queries lost for at most {} x BFD's detection time and one query",
     "outage_least_s": "felt outage at least {} s (a control: it must show)",

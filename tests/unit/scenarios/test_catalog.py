@@ -103,5 +103,6 @@ def test_show_says_what_a_scenario_is() -> None:
         "lengths: 30 s calm, 60 s fault, 30 s calm; with --quick 5 s calm, 10 s fault, 12 s calm\n"
         "phone: mix lab, UDP, one flow\n"
         "expected:\n"
+        "  at most 0 wrong answers\n"
         "  queries lost for at most 1.25 x BFD's detection time and one query"
     )

@@ -180,7 +180,7 @@ def of_kind(kind: str, begin: float = 0.0, end: float = 10.0) -> Callable[[Recor
         (Outcome.LATE, at(0, 0.05), NOTHING_LOST, "1 lost; at most 0 may be."),
         (Outcome.LOST, at(0, 0.05), Expect(lost_least=2), "Only 1 lost; without the protection at least 2 must be."),
         (Outcome.SERVFAIL, at(0, 0.1), Expect(servfail_most=1), "2 SERVFAIL; at most 1 may be."),
-        (Outcome.WRONG, at(0, 0.1), Expect(), "2 answers were wrong."),
+        (Outcome.WRONG, at(0, 0.1), Expect(), "2 answers were wrong; at most 0 may be."),
         (Outcome.LOST, at(0, 2), Expect(outage_most_s=1.5), "Felt outage 2.002 s; at most 1.5 s may be."),
         (Outcome.LOST, at(0, 2), Expect(outage_least_s=5), "Felt outage only 2.002 s"),
         (Outcome.LOST, at(0, 0.45), Expect(outage_detections=1.25), "Queries got lost for 0.450 s"),
@@ -213,6 +213,7 @@ def test_outside_of_what_is_expected_is_failed(
         (Outcome.SERVFAIL, of_kind("uncached"), Expect(failing_kinds=("uncached",), lost_most=0)),
         (Outcome.STALLED, at(0, 1), Expect(clean_kinds=("popular",), lost_most=0)),
         (Outcome.LOST, of_kind("popular", 0, 2), Expect(lost_least_of={"popular": 20})),
+        (Outcome.WRONG, of_kind("popular", 0, 2), Expect(lost_least_of={"popular": 20}, wrong_most=None)),
         (Outcome.ANSWERED, at(0, 0), Expect(withdrawn_within_s=0.2, returned_within_s=5)),
     ],
 )

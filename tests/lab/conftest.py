@@ -29,6 +29,7 @@ class RunningLab:
 
     name: str
     inventory: str = "inventory/lab.py"
+    data: tuple[str, ...] = ()  # settings of this lab, such as "layout=flat"
 
     def command(
         self, *arguments: str, check: bool = False, timeout_s: float = COMMAND_TIMEOUT_S
@@ -68,15 +69,19 @@ class RunningLab:
         return {**os.environ, "ANYCASTLAB_LAB": self.name, "CI": "true"}
 
     def status(self) -> dict[str, Any]:
-        result = self.command("status", "--json")
+        result = self.command("status", "--json", *self._settings)
         assert result.returncode in (0, 2), result.stderr
         return dict(json.loads(result.stdout))
 
     def healthy(self) -> bool:
-        return self.command("status", "--json").returncode == 0
+        return self.command("status", "--json", *self._settings).returncode == 0
 
     def up(self, *options: str) -> subprocess.CompletedProcess[str]:
-        return self.command("up", "-i", self.inventory, *options, check=True)
+        return self.command("up", *self._settings, *options, check=True)
+
+    @property
+    def _settings(self) -> tuple[str, ...]:
+        return ("-i", self.inventory, *(part for setting in self.data for part in ("--data", setting)))
 
     def exec(self, machine: str, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
         """Run a command on a machine of the lab, through Incus' own client: quick, and an independent witness."""

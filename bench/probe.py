@@ -25,9 +25,10 @@ NODE = "node02"
 REPEATS = 11
 WITHIN_S = 15.0  # a fault that is not seen by then is no detection
 STATE = "/run/anycastlab/probe.json"
+# Answers from the router are lost; dropping the queries on their way out would be an error to who sends them.
 _CUT = (
-    "nft 'table inet fault { chain out { type filter hook output priority 0; "
-    f"ip daddr {ROUTER_DNS} udp dport 53 drop; }}; }}'"
+    "nft 'table inet fault { chain in { type filter hook input priority 0; "
+    f"ip saddr {ROUTER_DNS} udp sport 53 drop; }}; }}'"
 )
 # One socket for redirected queries of the node itself (127.0.0.1) and one for those from outside.
 _SLOW = """

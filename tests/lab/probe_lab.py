@@ -17,6 +17,7 @@ from ipaddress import IPv4Address
 import bcrypt
 
 from anycastlab.incus import files, instances, labs
+from anycastlab.incus.exec import execute
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab.topology import DNS, ROUTER_DNS, UPSTREAM_WAN, InstanceSpec, Lab, Nic
 from anycastlab.node import adguard_yaml, layout, resolver_binary
@@ -106,14 +107,10 @@ class ProbeLab:
         self, machine: str, *argv: str, timeout_s: float = 30, check: bool = False
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on a machine; output as text."""
-        result = subprocess.run(
-            ["incus", "--project", self.lab.project, "exec", "-T", machine, "--", *argv],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        # Recorded output: what `incus exec` streams is now and then lost on a busy machine.
+        done = execute(self.rest, machine, argv, timeout_s=timeout_s)
+        text, complaint = done.text, done.stderr.decode("utf-8", "replace")
+        result = subprocess.CompletedProcess(argv, done.exit_code, text, complaint)
         if check and result.returncode != 0:
             raise AssertionError(f"{machine}: {shlex.join(argv)} exited {result.returncode}\n{result.stderr}")
         return result

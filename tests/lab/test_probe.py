@@ -151,10 +151,11 @@ def gone_after(lab: ProbeLab, script: str, within_s: float = 8) -> float:
     return gone - at
 
 
-def drop_dns_to(address: object) -> str:
+def silence(address: object) -> str:
+    """DNS answers from there are lost. (Queries dropped in the output chain would be an error to who sends them.)"""
     return (
-        "nft 'table inet fault { chain out { type filter hook output priority 0;"
-        f" ip daddr {address} udp dport 53 counter drop; ip daddr {address} tcp dport 53 counter drop; }}; }}'"
+        "nft 'table inet fault { chain in { type filter hook input priority 0;"
+        f" ip saddr {address} udp sport 53 counter drop; ip saddr {address} tcp sport 53 counter drop; }}; }}'"
     )
 
 
@@ -213,7 +214,7 @@ def test_a_lost_local_path_is_seen_through_a_warm_cache_and_its_repair_too(lab: 
         for name in ("nas.lan", "router.lan", "www.lab.example"):
             assert answered(lab, NODE, lab.address(NODE), name) == 1
         with watch(lab) as router:
-            cut = do(lab, NODE, drop_dns_to(ROUTER_DNS))
+            cut = do(lab, NODE, silence(ROUTER_DNS))
             lost = router.gone_at(lab.address(NODE), cut, 8)
             assert lost is not None
             # Stale or cached answers keep coming, and fool nobody
@@ -268,7 +269,7 @@ def test_a_dead_provider_is_reported_and_withdraws_nobody(lab: ProbeLab) -> None
     assert answered(lab, ROUTER, str(SERVICE), "www.lab.example") == 1
     for node in lab.nodes:
         assert answered(lab, node, lab.address(node), "www.lab.example") == 1
-        lab.shell(node, drop_dns_to(UPSTREAM_WAN))
+        lab.shell(node, silence(UPSTREAM_WAN))
     seconds = 60
     with watch(lab) as router:
         start = time.time()

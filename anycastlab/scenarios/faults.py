@@ -279,11 +279,17 @@ def session_reset(stage: Stage, machine: str) -> Fault:
 
 # The layout `flat` without its first protection: the router tells clients of shorter ways. A client keeps what it was
 # told for about 300 s, so it is made to forget.
-REDIRECTS_ON: tuple[Action, ...] = (Api("/ip/settings", "set", (("send-redirects", "yes"),)),)
-REDIRECTS_OFF: tuple[Action, ...] = (
-    Api("/ip/settings", "set", (("send-redirects", "no"),)),
-    On(CLIENT, ("ip", "route", "flush", "cache")),
-)
+def _redirects(wanted: bool) -> tuple[Action, ...]:
+    """The setting, and the wait until the router's kernel has it: one late redirect, and the client clings again."""
+    settled = f"until [ $(cat /proc/sys/net/ipv4/conf/all/send_redirects) = {int(wanted)} ]; do sleep 0.05; done"
+    return (
+        Api("/ip/settings", "set", (("send-redirects", "yes" if wanted else "no"),)),
+        On(ROUTER, ("sh", "-c", settled)),
+    )
+
+
+REDIRECTS_ON: tuple[Action, ...] = _redirects(True)
+REDIRECTS_OFF: tuple[Action, ...] = (*_redirects(False), On(CLIENT, ("ip", "route", "flush", "cache")))
 
 
 def redirected_node_killed(stage: Stage) -> Fault:

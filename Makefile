@@ -35,7 +35,7 @@ check: venv-dev
 test: check test-tools
 	$(BIN)/pytest
 
-# Against a real router or CHR that ANYCASTLAB_ROUTER=user:password@host names; adds and removes rows of ours only.
+# Against a real router or CHR that ANYCASTLAB_ROUTER=user:password@host names; asks first, leaves it as it was.
 test-router: venv-dev
 	@test -n "$$ANYCASTLAB_ROUTER" || { echo "Set ANYCASTLAB_ROUTER=user:password@host."; exit 1; }
 	$(BIN)/pytest tests/real

@@ -1,0 +1,185 @@
+"""Which lab, which settings, which order; and settings of a scenario are never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anycastlab.report.run import Verdict, read
+from anycastlab.scenarios import campaign, guardian, priority, session, timing
+from anycastlab.scenarios.actions import Action, Deploy
+from anycastlab.scenarios.campaign import Options, run_all
+from anycastlab.scenarios.errors import ScenarioError
+from anycastlab.scenarios.model import Scenario
+from anycastlab.scenarios.session import Session, run_folder
+from anycastlab.scenarios.stage import open_stage
+from tests.unit.node.homes import home
+from tests.unit.scenarios.test_command import recorded
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    return tmp_path
+
+
+# Settings -------------------------------------------------------------------------------------------------------------
+
+
+class Lab:
+    """A lab that can only be deployed: remembers with which settings, and what was written down at that moment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.deployed: list[tuple[dict[str, str], bool]] = []
+        self.fails = False
+        self.stage = open_stage(home(), "unit", "inventory/lab.py")
+        monkeypatch.setattr(self.stage, "do", self._do)
+        monkeypatch.setattr(session, "read_site", lambda *_: home())
+        self.session = Session("inventory/lab.py", {"bfd_interval_ms": 300}, self.stage, 0, lambda _: None)
+
+    def _do(self, *actions: Action) -> None:
+        assert actions == (Deploy(),)
+        self.deployed.append((dict(self.stage.settings), guardian.settings_path("unit").exists()))
+        if self.fails:
+            raise ScenarioError("The deploy failed.")
+
+
+OWN, OTHER = {"bfd_interval_ms": "300"}, {"bfd_interval_ms": "300", "serve_stale": "false"}
+
+
+def test_the_lab_is_deployed_only_where_settings_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    for settings in ({}, {"serve_stale": False}, {"serve_stale": False}, {}, {}):
+        lab.session.configure(settings)
+    # The way back is written down before the deploy, and gone only after the one that goes back.
+    assert lab.deployed == [(OTHER, True), (OWN, True)]
+    assert not guardian.settings_path("unit").exists()
+
+
+def test_the_way_back_leads_to_the_labs_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    Lab(monkeypatch).session.configure({"serve_stale": False})
+    stage, actions = guardian.parse(guardian.settings_path("unit").read_text())
+    assert (dict(stage.settings), actions) == (OWN, (Deploy(),))
+
+
+def test_after_a_deploy_that_failed_the_lab_still_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    lab.fails = True
+    with pytest.raises(ScenarioError):
+        lab.session.configure({"serve_stale": False})
+    lab.fails = False
+    lab.session.configure({})
+    assert [settings for settings, _ in lab.deployed] == [OTHER, OWN]
+
+
+# Campaigns ------------------------------------------------------------------------------------------------------------
+
+
+class FakeSession:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ran: list[tuple[str, int, timing.Lengths]] = []
+
+    def run(self, scenario: Scenario, lengths: timing.Lengths, rate: float, number: int) -> Any:  # noqa: ARG002
+        self.ran.append((scenario.name, number, lengths))
+        return recorded(scenario, number, Verdict.OK)
+
+
+def scenario(name: str, **changes: Any) -> Scenario:
+    return Scenario(f"Title of {name}", lambda _: None, name=name, **changes)  # type: ignore[arg-type, return-value]
+
+
+@pytest.fixture
+def labs(monkeypatch: pytest.MonkeyPatch) -> list[FakeSession]:
+    made: list[FakeSession] = []
+
+    @contextlib.contextmanager
+    def opened(kind: str) -> Iterator[FakeSession]:
+        made.append(FakeSession(kind))
+        yield made[-1]
+
+    monkeypatch.setattr(campaign, "open_session", lambda *_: opened("own"))
+    monkeypatch.setattr(campaign, "flat_lab", lambda *_: opened("flat"))
+    return made
+
+
+def test_each_layout_has_its_lab_and_changed_settings_come_last(labs: list[FakeSession], tmp_path: Path) -> None:
+    chosen = [
+        scenario("flat", layout="flat"),
+        scenario("stale", settings={"serve_stale": False}),
+        scenario("kill"),
+        scenario("short", quick=timing.Lengths(1, 2, 3)),
+    ]
+    options = Options("inventory/lab.py", {}, "unit", repeat=2, quick=True, out=tmp_path)
+    folders = [folder for _, folder in run_all(chosen, options, lambda _: None)]
+    own, flat = labs
+    assert [(name, number) for name, number, _ in own.ran] == [
+        (name, number) for name in ("kill", "short", "stale") for number in (1, 2)
+    ]
+    assert [name for name, _, _ in flat.ran] == ["flat", "flat"]
+    assert {name: lengths for name, _, lengths in own.ran} == {
+        "kill": timing.QUICK,
+        "short": timing.Lengths(1, 2, 3),
+        "stale": timing.QUICK,
+    }
+    # Each run is on disk when it is told of, in a folder of its own.
+    assert [(read(folder).scenario, read(folder).number) for folder in folders][:2] == [("kill", 1), ("kill", 2)]
+    assert len(set(folders)) == 8
+
+
+def test_a_lab_that_is_flat_needs_no_other(labs: list[FakeSession], tmp_path: Path) -> None:
+    options = Options("inventory/lab.py", {"layout": "flat"}, "unit", out=tmp_path)
+    list(run_all([scenario("flat", layout="flat")], options, lambda _: None))
+    assert [lab.name for lab in labs] == ["own"]
+
+
+def test_folders_sort_by_time_and_name_their_run() -> None:
+    folder = run_folder(Path("runs"), "wan-down", 3)
+    assert folder.parent == Path("runs")
+    assert folder.name[8] == "-"
+    assert folder.name.endswith("-wan-down-3")
+
+
+# The instrument's priority --------------------------------------------------------------------------------------------
+
+
+def test_the_phones_process_is_found_by_its_unit_and_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority, "_PROC", tmp_path)
+    for number, group, command in (
+        ("1", "0::/init.scope", "init"),
+        ("7", "0::/lxc/system.slice/phone-x.service", "systemd-executor"),
+        ("8", "0::/lxc/system.slice/phone-x.service", "python3\0/phone.pyz"),
+        ("9", "0::/lxc/system.slice/phone-y.service", "python3\0/phone.pyz"),
+    ):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "cgroup").write_text(group)
+        (tmp_path / number / "cmdline").write_text(command)
+    (tmp_path / "10").mkdir()  # has ended
+    (tmp_path / "meminfo").write_text("")
+    assert priority.find("phone-x.service", "/phone.pyz") == 8
+    assert priority.find("phone-z.service", "/phone.pyz") is None
+
+
+def test_without_rights_the_phone_goes_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority.os, "geteuid", lambda: 1000)
+    assert priority.prefer("phone-x.service", "/phone.pyz", 1.0) is False
+
+
+def test_groups_without_real_time_get_a_share_from_the_top_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc, groups = tmp_path / "proc", tmp_path / "cpu"
+    monkeypatch.setattr(priority, "_PROC", proc)
+    monkeypatch.setattr(priority, "_CPU_GROUPS", groups)
+    (proc / "8").mkdir(parents=True)
+    (proc / "8" / "cgroup").write_text("4:memory:/lxc/a\n1:cpu:/lxc/a\n0::/lxc/a\n")
+    (groups / "lxc" / "a").mkdir(parents=True)
+    (groups / "lxc" / "cpu.rt_runtime_us").write_text("950000\n")
+    (groups / "lxc" / "a" / "cpu.rt_runtime_us").write_text("0\n")
+    priority._allow(8)
+    assert (groups / "lxc" / "cpu.rt_runtime_us").read_text() == "950000\n"
+    assert int((groups / "lxc" / "a" / "cpu.rt_runtime_us").read_text()) == priority.RT_RUNTIME_US

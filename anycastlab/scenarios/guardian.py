@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -40,7 +39,7 @@ def orders(stage: LabStage, actions: Sequence[Action]) -> str:
         "lab": stage.lab.name,
         "site": site,
         "inventory": str(Path(stage.inventory).absolute()),
-        "folder": str(Path.cwd()),
+        "folder": stage.folder,
         "settings": [list(pair) for pair in stage.settings],
         "actions": [to_json(action) for action in actions],
     })  # fmt: skip
@@ -50,9 +49,9 @@ def parse(text: str) -> tuple[LabStage, tuple[Action, ...]]:
     """What `orders` wrote; raises ScenarioError."""
     try:
         read: Any = json.loads(text)
-        os.chdir(read["folder"])
         settings = tuple((key, value) for key, value in read["settings"])
         stage = open_stage(Site.model_validate(read["site"]), read["lab"], read["inventory"], settings)
+        stage.folder = read["folder"]
         return stage, tuple(from_json(action) for action in read["actions"])
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise ScenarioError(f"The record of an unfinished fault cannot be read: {error!r}.") from None

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -50,13 +50,14 @@ class Stage(Protocol):
 
 @dataclass
 class LabStage:
-    """The real one. `inventory` and `settings` are for actions that deploy."""
+    """The real one. `inventory`, `settings` and `folder` (where deploy.py lies) are for actions that deploy."""
 
     site: Site
     lab: Lab
     rest: Rest
     inventory: str
     settings: tuple[tuple[str, str], ...] = ()
+    folder: str = field(default_factory=os.getcwd)
     sleep: Callable[[float], None] = time.sleep
 
     def do(self, *actions: Action) -> None:
@@ -167,6 +168,7 @@ class LabStage:
         # A session of its own: Ctrl-C must not tear a deploy that puts the lab back.
         result = subprocess.run(
             command,
+            cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -67,7 +67,11 @@ def test_the_orders_are_enough_to_undo_in_another_process_and_tell_no_secret() -
     text = guardian.orders(stage(), undo)
     assert "\n" not in text
     assert "hush" not in text
+    before = Path.cwd()
     read, read_actions = guardian.parse(text)
+    # A deploy is run where deploy.py lies, and nobody else is moved there.
+    assert Path.cwd() == before
+    assert (read.folder, Path(read.inventory).is_absolute()) == (str(before), True)
     assert read_actions == undo
     assert (read.lab.name, read.settings, read.site.nodes) == (
         "unit",

@@ -15,6 +15,7 @@ from anycastlab.lab.credentials import lab_password
 from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.node.managed import ManagedFile
 from anycastlab.site import Site
+from anycastlab.site.load import router_version
 
 
 def surroundings(site: Site) -> None:
@@ -27,12 +28,17 @@ def surroundings(site: Site) -> None:
         _client(site=site)
 
 
-def machine(spec: InstanceSpec, rebuild: bool = False) -> None:
-    """The image, then the instance: the first operations of every machine of the lab."""
+def machine(spec: InstanceSpec, rebuild: bool | None = None) -> None:
+    """The image, then the instance: the first operations of every machine of the lab.
+
+    Without `rebuild` it is made anew when the setting of that name names it; `all` is the nodes' alone.
+    """
     data = host.data
+    if rebuild is None:
+        rebuild = spec.name in str(data.get("rebuild") or "").split(",")
     base_image(name="Base image", image=data.image, release=data.image_release)
     instance(
-        name=f"Instance {spec.name}",
+        name="Instance",
         spec=spec,
         image=alias_of(data.image, data.image_release),
         lab=Lab(data.lab),
@@ -58,7 +64,7 @@ def _stand_in(site: Site, data: Any, create: bool) -> tuple[ManagedFile, ...]:
     """Its files; its password is made when the deploy really runs."""
     password = lab_password(Lab(data.lab), site.router.user, create=create)
     program = bundle.bundle("anycastlab.virtual_router")
-    return router.files(program, router.config(data.router_version, site.router.user, password))
+    return router.files(program, router.config(router_version(data.router_version), site.router.user, password))
 
 
 @deploy("Lab: a client")

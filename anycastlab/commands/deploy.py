@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
-from anycastlab.commands.options import data_option, inventory_option
+from anycastlab.commands.options import data_option, inventory_option, parse_data
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -70,6 +70,7 @@ def pending_operations(plan: list[dict[str, Any]]) -> dict[str, list[str]]:
 def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> list[str]:
     if not Path(deploy).is_file():
         raise click.ClickException(f"There is no {deploy} in {Path.cwd()}. Run this in anycastlab's folder.")
+    parse_data(data)  # pyinfra answers a value without "=" with a traceback
     options = [part for value in data for part in ("--data", value)]
     options += [part for value in limit for part in ("--limit", value)]
     return [sys.executable, "-m", "pyinfra", *options, *extra, inventory, deploy]

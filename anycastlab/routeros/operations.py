@@ -31,6 +31,7 @@ from anycastlab.routeros.reading import Reading, fresh, reading_from
 from anycastlab.routeros.render import render_text
 from anycastlab.routeros.verify import Asker, Explain, verify
 from anycastlab.routeros.worth import required_nodes
+from anycastlab.site.load import router_version
 from anycastlab.site.model import Site
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _reading() -> Reading:
     if version is None:
         if context.state.current_stage == StateStage.Execute or not host.data.get("routeros_may_be_absent"):
             raise OperationError(f"Router {name} could not be read.")
-        return fresh(str(host.data.get("router_version") or "7.22.3"), name)
+        return fresh(router_version(host.data.get("router_version") or "7.22.3"), name)
     answers = host.get_fact(RouterMenus, version=version)
     if answers is None:
         raise OperationError(f"Router {name} could not be read.")

@@ -7,7 +7,7 @@ work as everywhere in pyinfra. Here they are gathered, checked as a whole, and g
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
@@ -81,6 +81,12 @@ _OTHER_KEYS = {
     "incus_project", "node_cpus", "node_memory_mib", "upstream_delay_ms",
 }  # fmt: skip
 KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS
+# Whole numbers that only the embedded lab understands, with the least and the most they may be.
+_LAB_NUMBERS: dict[str, tuple[int, int]] = {
+    "node_cpus": (1, 64),
+    "node_memory_mib": (192, 65536),  # below it AdGuard Home is killed while it updates its filters
+    "upstream_delay_ms": (0, 10000),
+}
 # How alike an unknown variable must be to a known one to be taken for a misspelling (difflib ratio, 0 to 1).
 _MISSPELLING = 0.85
 
@@ -154,6 +160,10 @@ def build(machines: Machines) -> Site:
     members = [_node(name, data, lab, layout) for name, data in machines.nodes]
     shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
     _refuse_unknown_version(router_data.get("router_version"))
+    for name, data in (*machines.nodes, *machines.extra):
+        _refuse_lab_numbers(name, data)
+    hosts = [name for name, _ in (*machines.nodes, *machines.extra)]
+    _refuse_unknown_rebuild(router_data.get("rebuild"), hosts, members)
     try:
         return Site.model_validate(shared)
     except ValidationError as error:
@@ -162,14 +172,39 @@ def build(machines: Machines) -> Site:
         ) from None
 
 
-def _refuse_unknown_version(version: str | None) -> None:
+def router_version(value: str | float) -> str:
+    """What `--data router_version=7.20` means: pyinfra reads a number, 7.2, but minors have two digits since 7.10."""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _refuse_unknown_version(version: str | float | None) -> None:
     """The RouterOS version that the lab's stand-in shall answer like."""
     if version is None:
         return
     try:
-        Schema.load(version)
+        Schema.load(router_version(version))
     except ValueError as error:
         raise SiteError(f"The setting 'router_version' is {version!r}: {error}.", "Nothing was changed.") from None
+
+
+def _refuse_lab_numbers(host: str, data: Mapping[str, Any]) -> None:
+    for key, (least, most) in _LAB_NUMBERS.items():
+        value = data.get(key, least)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise SiteError(
+                f"The setting {key!r} of {host} is {value!r}; it must be a whole number from {least} to {most}.",
+                "Correct it in the inventory or group_data; nothing was changed.",
+            )
+
+
+def _refuse_unknown_rebuild(rebuild: object, hosts: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> None:
+    """A misspelt name would rebuild nothing, and look like success."""
+    known = {host.rpartition("/")[2].rpartition(":")[2] for host in hosts} | {str(node["name"]) for node in nodes}
+    for name in str(rebuild or "all").split(","):
+        if name not in known | {"all"}:
+            raise SiteError(
+                f"rebuild names {name!r}, which the inventory does not have.", f"It has {', '.join(sorted(known))}."
+            )
 
 
 def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> dict[str, Any]:

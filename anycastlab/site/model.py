@@ -17,6 +17,7 @@ Platform = Literal["incus", "ssh"]
 
 # RFC 6996 private and ordinary 4-byte AS numbers; 0, 23456 (AS_TRANS) and the last number of each range are reserved.
 Asn = Annotated[int, Field(ge=1, le=4294967294)]
+_RESERVED_ASNS = frozenset({23456, 65535})  # RFC 6793, RFC 7300
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 
@@ -143,6 +144,9 @@ class Site(Frozen):
             raise ValueError(f"node_asn and router_asn are both {self.bgp.node_asn}; eBGP needs two")
         if self.bgp.hold_s < 3 * self.bgp.keepalive_s:
             raise ValueError(f"bgp_hold_s is {self.bgp.hold_s}, less than three keepalives of {self.bgp.keepalive_s} s")
+        if reserved := _RESERVED_ASNS & {self.bgp.node_asn, self.bgp.router_asn}:
+            raise ValueError(f"AS number {min(reserved)} is reserved; choose another, such as one of 64512 to 65534")
+        self._ordinary_service()
         for network in {*(n.network for n in self.nodes), *self.router.lan_networks}:
             if self.service.address in network:
                 raise ValueError(
@@ -159,6 +163,17 @@ class Site(Frozen):
         if self.service.address6 and not all(n.address6 and n.gateway6 for n in self.nodes):
             raise ValueError("service_address6 is set, so every node needs address6 and gateway6")
         return self
+
+    def _ordinary_service(self) -> None:
+        for address in (self.service.address, self.service.address6):
+            if address and (
+                address.is_multicast
+                or address.is_loopback
+                or address.is_unspecified
+                or address.is_link_local
+                or (address.version == 4 and address.is_reserved)
+            ):
+                raise ValueError(f"service address {address} is no ordinary address of one machine")
 
     @staticmethod
     def _unique(what: str, values: list[str]) -> None:

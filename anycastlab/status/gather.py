@@ -13,11 +13,15 @@ from anycastlab.status.asking import ask_from
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
 
 # One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part
-# that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest.
+# that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest. The resolver is the
+# one that runs: after `up --data resolver=unbound` the inventory still names the other.
 _NODE_SCRIPT = r"""
 say() { printf '%s\t%s\n' "$1" "$(timeout 2 sh -c "$2" 2>/dev/null | tr -d '\n')"; }
 say architecture 'cat /proc/sys/kernel/arch || uname -m'
-if [ "$1" = adguardhome ]; then say version '/usr/local/lib/anycastlab/AdGuardHome --version'
+kind=$1
+systemctl -q is-active "$kind" || for unit in adguardhome unbound; do systemctl -q is-active $unit && kind=$unit; done
+say resolver "echo $kind"
+if [ "$kind" = adguardhome ]; then say version '/usr/local/lib/anycastlab/AdGuardHome --version'
 else say version 'unbound -V | head -n 1'; fi
 say bgp "vtysh -c 'show bgp summary json'"
 say bfd "vtysh -c 'show bfd peers json'"
@@ -81,6 +85,7 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
     return replace(
         base,
         architecture=said.get("architecture") or None,
+        resolver=said.get("resolver") or node.resolver,
         version=_version(said.get("version", "")),
         bgp=bgp.get(str(node.gateway), {}).get("state"),
         bfd=bfd.get(str(node.gateway)),

@@ -52,7 +52,9 @@ def test_an_error_is_its_sentence_and_what_to_do(
     assert capsys.readouterr().err == "Error: node01 is gone. Bring it back.\n"
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["status", "--nonsense"], ["drain"], ["status", "--data", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["status", "--nonsense"], ["drain"], ["status", "--data", "x"], ["up", "--data", "x"]]
+)
 def test_wrong_use_is_an_error_and_never_taken_for_pending_changes(arguments: list[str]) -> None:
     assert cli.run(arguments) == 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anycastlab.site.load import Machines, SiteError, build
+from anycastlab.site.load import Machines, SiteError, build, router_version
 
 SHARED: dict[str, Any] = {
     "service_address": "10.1.9.53",
@@ -47,6 +47,16 @@ def test_the_layout_alone_puts_the_labs_nodes_into_a_subnet_with_their_router(
     assert str(build(lab(layout=layout, router_dns="10.1.1.9")).resolver.router_dns) == "10.1.1.9"
 
 
+def test_a_version_that_pyinfra_took_for_a_number_keeps_its_last_digit() -> None:
+    assert (router_version(7.2), router_version(7.16), router_version("7.22.3")) == ("7.20", "7.16", "7.22.3")
+    build(lab(router_version=7.2))
+
+
+@pytest.mark.parametrize("rebuild", ["all", "node02", "node01,node03"])
+def test_a_rebuild_of_what_is_there(rebuild: str) -> None:
+    build(lab(rebuild=rebuild))
+
+
 def test_a_node_may_differ_from_the_rest() -> None:
     site = build(lab({"node02": {"resolver": "unbound"}}))
     assert [n.resolver for n in site.nodes] == ["adguardhome", "unbound", "adguardhome"]
@@ -67,13 +77,21 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (Machines(lab().nodes, ()), "The inventory has 0 hosts in the group 'router'; exactly one is needed."),
         (
             lab(service_address="10.1.1.53"),
-            "The settings contradict each other: service_address 10.1.1.53 lies inside the connected subnet 10.1.1.0/24",
+            "contradict each other: service_address 10.1.1.53 lies inside the connected subnet 10.1.1.0/24",
         ),
         (lab({"node02": {"address": "10.1.2.11"}}), "address 10.1.2.11 is used 2 times"),
         (lab({"node02": {"node_name": "node01"}}), "name node01 is used 2 times"),
         (lab({"node03": {"node_router_id": "10.1.1.1"}}), "router-id 10.1.1.1 is used 2 times"),
         (lab(node_asn=0), "The setting 'node_asn' is 0"),
         (lab(node_asn=4294967296), "The setting 'node_asn' is 4294967296"),
+        (lab(node_asn=23456), "AS number 23456 is reserved"),
+        (lab(router_asn=65535), "AS number 65535 is reserved"),
+        (lab(service_address="224.0.0.5"), "service address 224.0.0.5 is no ordinary address"),
+        (lab(service_address="127.0.0.1"), "service address 127.0.0.1 is no ordinary address"),
+        (lab(service_address="0.0.0.0"), "service address 0.0.0.0 is no ordinary address"),
+        (lab(node_cpus="abc"), "The setting 'node_cpus' of @incus/node01 is 'abc'"),
+        (lab({"node02": {"node_memory_mib": 1}}), "The setting 'node_memory_mib' of @incus/node02 is 1"),
+        (lab(rebuild="node01,node09"), "rebuild names 'node09', which the inventory does not have. It has node01,"),
         (lab(node_asn=65000, router_asn=65000), "node_asn and router_asn are both 65000"),
         (lab(bfd_interval_ms=5), "The setting 'bfd_interval_ms' is 5"),
         (lab(bfd_interval_ms=60000), "The setting 'bfd_interval_ms' is 60000"),
@@ -82,6 +100,7 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (lab(service_address="ten"), "The setting 'service_address' is 'ten'"),
         (lab(bfd_intervall_ms=100), "has the unknown setting 'bfd_intervall_ms'; did you mean 'bfd_interval_ms'?"),
         (lab(router_version="7.15"), "The setting 'router_version' is '7.15'"),
+        (lab(router_version=7.15), "The setting 'router_version' is 7.15"),
         (lab(router_version="soon"), "The setting 'router_version' is 'soon'"),
         (lab(upstreams=None), "The setting 'upstreams' is missing."),
         (lab(bgp_hold_s=5), "bgp_hold_s is 5, less than three keepalives of 3 s"),

@@ -44,6 +44,11 @@ def test_a_node_is_read_from_what_it_printed() -> None:
     )
 
 
+def test_the_resolver_is_the_one_that_runs_not_the_one_in_the_inventory() -> None:
+    status = node_status(NODE, SITE, printed(resolver="unbound", version="Version 1.22.0"), ["node01"])
+    assert (NODE.resolver, status.resolver, status.version) == ("adguardhome", "unbound", "1.22.0")
+
+
 def test_the_answer_of_another_node_is_no_answer() -> None:
     assert not node_status(NODE, SITE, printed(), ["node02"]).answers
 

@@ -27,7 +27,7 @@ from anycastlab.scenarios.model import Scenario
 from anycastlab.scenarios.read_site import read_site
 from anycastlab.scenarios.recorder import Recorder
 from anycastlab.scenarios.runner import Plan, run_once
-from anycastlab.scenarios.stage import CLIENT, LabStage, open_stage
+from anycastlab.scenarios.stage import CLIENT, ROUTER, LabStage, open_stage
 from anycastlab.site import Site
 from anycastlab.status.answer import Answer
 from anycastlab.status.gather import gather
@@ -117,6 +117,10 @@ class Session:
 
     def make_healthy(self) -> Status:
         """Wait until nothing is wrong with the lab, deploy it if that does not come; raises ScenarioError."""
+        machines = (CLIENT, ROUTER, *(node.name for node in self.stage.site.nodes))
+        if missing := [machine for machine in machines if self.stage.power_of(machine) == "Missing"]:
+            self.say(f"the lab has no {missing[0]}; deploying it")
+            self.stage.do(Deploy())
         self._forget()
         status = self._wait_healthy()
         if status.complaints():

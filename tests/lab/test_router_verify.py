@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.fleet import Fleet
 from anycastlab.routeros.apply import apply
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.control import router_session
@@ -18,6 +17,7 @@ from anycastlab.routeros.limits import VERIFY_TIMEOUT_S
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import read
 from anycastlab.routeros.verify import Verification, verify
+from anycastlab.scenarios.read_site import read_site
 from anycastlab.site.model import Site
 from tests.lab.conftest import ROOT, RunningLab
 
@@ -56,7 +56,7 @@ class RouterOfLab:
 def router(lab: RunningLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[RouterOfLab]:
     monkeypatch.setenv("ANYCASTLAB_LAB", lab.name)
     monkeypatch.chdir(ROOT)
-    site = Fleet(lab.inventory, {}).site
+    site = read_site(lab.inventory, {}, lab.environment)
     with router_session(site.router) as session:
         yield RouterOfLab(lab, site, session)
 

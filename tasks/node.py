@@ -17,14 +17,20 @@ from tasks.lab import machine
 def fresh_nodes(site: Site) -> None:
     """Every node that no client is asking now: new, stopped, withdrawn. Nobody notices, so all at the same time."""
     for node in site.nodes:
-        if node.host == host.name and not host.get_fact(ServingFact):
+        if node.host == host.name and not _serves_now():
             _set_up(site=site, node=node, serving=False)
 
 
 def serving_node(site: Site, node: Node) -> None:
     """One node that clients are asking. It is withdrawn before anything stops; the run ends if it does not return."""
-    if node.host == host.name and host.get_fact(ServingFact):
+    if node.host == host.name and _serves_now():
         _set_up(site=site, node=node, serving=True)
+
+
+def _serves_now() -> bool:
+    """Never when the router is made anew: it knows no node before its own turn, so none could come back."""
+    router_anew = specs.ROUTER in str(host.data.get("rebuild") or "").split(",")
+    return not router_anew and bool(host.get_fact(ServingFact))
 
 
 @deploy("Node")

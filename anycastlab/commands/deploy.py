@@ -12,6 +12,7 @@ import click
 
 from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, parse_data
+from anycastlab.commands.turn import turn
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -49,6 +50,8 @@ def plan(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], as_json:
     planned = json.loads(result.stdout)
     if as_json:
         click.echo(result.stdout.rstrip())
+    if not planned["plan"]:  # every machine takes part in the barriers
+        raise click.ClickException("No machine was looked at: --limit names none of the inventory's.")
     pending = pending_operations(planned["plan"])
     if not as_json:
         for host, names in pending.items():
@@ -70,6 +73,8 @@ def pending_operations(plan: list[dict[str, Any]]) -> dict[str, list[str]]:
 def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> list[str]:
     if not Path(deploy).is_file():
         raise click.ClickException(f"There is no {deploy} in {Path.cwd()}. Run this in anycastlab's folder.")
+    if not Path(inventory).is_file():  # pyinfra would go on with no machine at all, and report success
+        raise click.ClickException(f"There is no inventory file {inventory}.")
     parse_data(data)  # pyinfra answers a value without "=" with a traceback
     options = [part for value in data for part in ("--data", value)]
     options += [part for value in limit for part in ("--limit", value)]
@@ -78,16 +83,17 @@ def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[st
 
 def _pyinfra(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> int:
     command = _command(inventory, deploy, data, limit, extra)
-    # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
-    process = subprocess.Popen(command)
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            continue
-        break
+    with turn(inventory) as lock:
+        # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
+        process = subprocess.Popen(command, pass_fds=(lock,))
+        interrupted = False
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                interrupted = True
+                continue
+            break
     if interrupted:
         return INTERRUPTED
     return OK if code == 0 else ERROR

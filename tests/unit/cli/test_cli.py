@@ -11,6 +11,7 @@ import pytest
 
 from anycastlab import cli
 from anycastlab.commands import deploy
+from anycastlab.commands.turn import turn
 from anycastlab.errors import AnycastlabError
 
 
@@ -89,6 +90,25 @@ def test_up_outside_the_products_folder(
     monkeypatch.chdir(str(tmp_path))
     assert cli.run(["up"]) == 1
     assert "There is no deploy.py in" in capsys.readouterr().err
+
+
+def test_up_with_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["up", "-i", "inventory/nowhere.py"]) == 1
+    assert "There is no inventory file inventory/nowhere.py." in capsys.readouterr().err
+
+
+def test_a_second_run_on_the_same_home_is_refused_until_the_first_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    monkeypatch.delenv("ANYCASTLAB_LAB", raising=False)
+    monkeypatch.setattr(deploy, "_command", lambda *_: ["true"])
+    with turn("inventory/lab.py"):
+        assert cli.run(["up"]) == 1
+        assert "Another run is at work on inventory/lab.py." in capsys.readouterr().err
+        assert cli.run(["up", "-i", "inventory/home.py"]) == 0
+    assert cli.run(["up"]) == 0
+    assert (tmp_path / "runs" / "lab-lab.lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_pending_operations_are_grouped_by_machine() -> None:

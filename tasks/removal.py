@@ -4,6 +4,7 @@ from pyinfra import host
 from pyinfra.api import deploy
 
 from anycastlab.incus.operations import remove_lab
+from anycastlab.lab.credentials import forgotten
 from anycastlab.lab.topology import Lab
 from anycastlab.node.keep import outlives
 from anycastlab.node.removal import removed
@@ -25,7 +26,7 @@ def node_removed(site: Site) -> None:
 
 
 def lab_removed(site: Site) -> None:
-    """The lab's machines, bridges and project are gone, its router's password too."""
+    """The lab's machines, bridges and project are gone, and what this machine kept about its router."""
     if site.lab is not None and "upstream" in host.groups:
         _lab_removed(site=site)
 
@@ -34,3 +35,4 @@ def lab_removed(site: Site) -> None:
 def _lab_removed(site: Site) -> None:
     assert site.lab is not None
     remove_lab(name="Remove", lab=Lab(site.lab), images=bool(host.data.get("images", False)))
+    forgotten(name="Forget its router", lab=Lab(site.lab))

@@ -55,12 +55,31 @@ def store_credentials(host: str, user: str, password: str, state: Path) -> Path:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries = _entries(path, host)
     entries[host] = {"user": user, "password": password}
+    _write(path, entries)
+    return path
+
+
+def has_credentials(host: str, state: Path) -> bool:
+    """Whether the credentials file has an entry for a router."""
+    return host in _entries(state / FILE_NAME, host)
+
+
+def forget_credentials(host: str, state: Path) -> bool:
+    """Removes a router's entry; whether there was one."""
+    path = state / FILE_NAME
+    entries = _entries(path, host)
+    if entries.pop(host, None) is None:
+        return False
+    _write(path, entries)
+    return True
+
+
+def _write(path: Path, entries: dict[str, dict[str, str]]) -> None:
     new = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=1)
     new.replace(path)
-    return path
 
 
 def _entries(path: Path, host: str) -> dict[str, dict[str, str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from anycastlab.paths import state_dir
 from tests.lab.conftest import ROOT, RunningLab
 
 NODES = ("node01", "node02", "node03")
@@ -231,12 +232,20 @@ def test_teardown_leaves_no_trace_and_touches_nothing_foreign() -> None:
         before = _incus_inventory()
         small.command("up", "-i", small.inventory, check=True)
         assert _incus_inventory() != before
+        assert _kept(small)
         small.command("down", "-i", small.inventory, check=True)
         assert _incus_inventory() == before
+        assert not _kept(small)
         again = small.command("down", "-i", small.inventory, check=True)
         assert changes(again.stdout + again.stderr).split()[1:3] == ["-", "-"]
     finally:
         subprocess.run(["incus", "project", "delete", "somebody-elses"], check=True, capture_output=True)
+
+
+def _kept(lab: RunningLab) -> bool:
+    """Whether this machine still knows the password of the lab's router."""
+    path = state_dir() / "router-credentials.json"
+    return path.exists() and lab.project in json.loads(path.read_text(encoding="utf-8"))
 
 
 def _incus_inventory() -> str:

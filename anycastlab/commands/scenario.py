@@ -100,7 +100,7 @@ def run_(
         click.echo(json.dumps([_as_json(group) for group in groups], indent=2))
     else:
         console = Console()
-        console.print(tables.terminal(groups))
+        console.print(tables.terminal(groups, console.width))
         for reason in tables.reasons(groups):
             console.print(reason, markup=False, highlight=False)
     return OK if all(group.verdict is Verdict.OK for group in groups) else PENDING

@@ -27,7 +27,7 @@ def report(paths: Sequence[Path], console: Console, out: Path | None = None, for
     elif form == "csv":
         console.print(tables.csv_text(groups), end="", markup=False, highlight=False, soft_wrap=True)
     else:
-        console.print(tables.terminal(groups))
+        console.print(tables.terminal(groups, console.width))
         for reason in tables.reasons(groups):
             console.print(reason, markup=False, highlight=False)
     return [] if out is None else write(groups, out)

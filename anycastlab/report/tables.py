@@ -20,6 +20,9 @@ HEADINGS = (
     "scenario", "verdict", "runs", "sent", "lost", "stalled", "SERVFAIL", "felt outage", "worst gap", "withdrawn",
     "returned", "share", "phone late (p99)", "published",
 )  # fmt: skip
+# What a terminal of 80 columns has room for.
+NARROW_HEADINGS = ("scenario", "verdict", "lost", "felt outage", "withdrawn", "returned")
+WIDE = 160  # columns from which the whole table is readable
 _COLORS = {Verdict.OK: "green", Verdict.VOID: "yellow", Verdict.FAILED: "red"}
 _LEFT = {"scenario", "verdict", "share", "published"}
 NOTHING = "-"
@@ -87,8 +90,10 @@ def cells(one: Group) -> dict[str, Cell]:
     return {heading: row[heading] for heading in HEADINGS}
 
 
-def terminal(groups: Sequence[Group]) -> Table:
-    """For `rich`; narrow terminals wrap cells rather than lose them."""
+def terminal(groups: Sequence[Group], width: int | None = None) -> Table:
+    """For `rich`. On a terminal of `width` columns that is too narrow for all, the main figures: medians alone."""
+    if width is not None and width < WIDE:
+        return _narrow(groups)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading in _LEFT else "right", overflow="fold")
@@ -97,6 +102,18 @@ def terminal(groups: Sequence[Group]) -> Table:
         styled = [Text(str(cell)) for cell in row.values()]
         styled[1] = Text(row["verdict"].main, style=f"bold {_COLORS[one.verdict]}")
         table.add_row(*styled)
+    return table
+
+
+def _narrow(groups: Sequence[Group]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for heading in NARROW_HEADINGS:
+        table.add_column(heading, justify="left" if heading in _LEFT else "right", no_wrap=True)
+    for one in groups:
+        row = cells(one)
+        shown = [Text(row[heading].main) for heading in NARROW_HEADINGS]
+        shown[1].stylize(f"bold {_COLORS[one.verdict]}")
+        table.add_row(*shown)
     return table
 
 

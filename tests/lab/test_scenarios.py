@@ -76,7 +76,7 @@ def test_the_control_shows_what_the_last_resort_is_worth(quick_set: tuple[dict[s
 def test_a_report_can_be_made_of_the_runs(quick_set: tuple[dict[str, Any], Path], lab: RunningLab) -> None:
     found, out = quick_set
     assert {records.read(folder).scenario for folder in records.find([out])} == set(found)
-    assert "freeze" in lab.command("report", str(out), check=True).stdout
+    assert "freeze" in lab.command("report", str(out), "--format", "csv", check=True).stdout
 
 
 # Void -----------------------------------------------------------------------------------------------------------------

@@ -84,3 +84,14 @@ def test_a_terminal_shows_every_row_at_any_width(groups: list[tables.Group], wid
     if width == 200:
         assert "16 lost in 0.8 s" in text
         assert "0.55 s (0.55" in text
+
+
+def test_a_terminal_of_80_columns_has_the_main_figures_whole(groups: list[tables.Group]) -> None:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(tables.terminal(groups, console.width))
+    text = capture.get()
+    heading, _, *rows = [line.split() for line in text.splitlines() if line.strip()]
+    assert heading == ["scenario", "verdict", "lost", "felt", "outage", "withdrawn", "returned"]
+    assert [row[0] for row in rows] == [one.scenario for one in groups]
+    assert "…" not in text

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LAB_NAME = "test"
+# One lab per worker that needs one: `test` alone, `testgw0` … side by side.
+LAB_NAME = f"test{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 # Seconds until a command is taken to hang; a build of the image on a slow machine is the longest.
 COMMAND_TIMEOUT_S = 600
 

@@ -107,7 +107,7 @@ def test_shell_passes_input_output_and_exit_code(lab: RunningLab) -> None:
 
 
 def test_nothing_leaves_the_lab(lab: RunningLab) -> None:
-    for bridge in ("test-wan", "test-lan", "test-dns"):
+    for bridge in (f"{lab.name}-wan", f"{lab.name}-lan", f"{lab.name}-dns"):
         addresses = subprocess.run(["ip", "-j", "address", "show", bridge], capture_output=True, text=True, check=True)
         scopes = [a["scope"] for link in json.loads(addresses.stdout) for a in link["addr_info"]]
         assert "global" not in scopes

@@ -97,7 +97,7 @@ while True:
 @pytest.fixture(scope="module", params=["unbound", "adguardhome"])
 def home(request: pytest.FixtureRequest) -> Iterator[ProbeLab]:
     resolver: ResolverKind = request.param
-    lab = ProbeLab(name="tg", resolver=resolver, image=ensure())
+    lab = ProbeLab(name=f"probe{resolver[0]}", resolver=resolver, image=ensure())
     lab.remove()
     lab.build()
     yield lab

@@ -69,7 +69,7 @@ class Expect:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario. Its name is its file's, with hyphens."""
+    """One scenario. Its name is its file's, with hyphens, and what it is about is that file's docstring."""
 
     title: str
     fault: Callable[[Stage], Fault]
@@ -88,3 +88,4 @@ class Scenario:
     # them looks perfect because a cache hid the break.
     uncacheable: tuple[str, ...] = ()
     name: str = ""
+    about: str = ""  # the file's docstring, in one line

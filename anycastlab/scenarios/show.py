@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +13,7 @@ from rich.table import Table
 from anycastlab.scenarios import timing
 from anycastlab.scenarios.model import Expect, Scenario
 
+_WIDTH = 100  # columns of text
 # field of Expect -> sentence; `{}` is its value
 _SENTENCES = {
     "lost_most": "at most {} queries lost",
@@ -62,6 +64,7 @@ def text(one: Scenario) -> str:
     ways = [f"mix {phone.mix}", phone.protocol.upper(), "one flow" if phone.one_flow else "a fresh port for each query"]
     lines = [
         f"{one.name}: {one.title}",
+        *textwrap.wrap(one.about, _WIDTH),
         *(["negative control: the loss must show"] if one.control else []),
         f"lengths: {_lengths(full)}; with --quick {_lengths(quick)}",
         f"phone: {', '.join(ways)}",
@@ -77,6 +80,7 @@ def as_json(one: Scenario) -> dict[str, Any]:
     return {
         "name": one.name,
         "title": one.title,
+        "about": one.about,
         "control": one.control,
         "quick_set": one.in_quick_set,
         "layout": one.layout,

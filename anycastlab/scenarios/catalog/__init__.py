@@ -29,7 +29,7 @@ def find(name: str) -> Scenario:
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
     scenario = module.SCENARIO
     assert isinstance(scenario, Scenario), f"{module.__file__} defines no SCENARIO"
-    return replace(scenario, name=name)
+    return replace(scenario, name=name, about=" ".join((module.__doc__ or "").split()))
 
 
 def every(chosen: Iterable[str] = ()) -> list[Scenario]:

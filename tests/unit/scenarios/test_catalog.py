@@ -61,6 +61,7 @@ def test_a_scenario_can_be_run_and_undone(name: str) -> None:
 def test_a_scenario_expects_something(name: str) -> None:
     scenario = catalog.find(name)
     assert scenario.expect != Expect()
+    assert scenario.about.endswith(".")
     assert show.expectations(scenario.expect)
     # A control that a run without any loss passes would control nothing.
     if scenario.control:
@@ -100,6 +101,9 @@ def test_the_quick_set_has_what_continuous_integration_must_see() -> None:
 def test_show_says_what_a_scenario_is() -> None:
     assert show.text(catalog.find("freeze-one-flow")) == (
         "freeze-one-flow: The node that serves the client's one flow freezes\n"
+        "The same freeze, asked over one socket: every query of the household goes to the node that dies.\n"
+        "With a fresh port for each query only a third of them do; this is the figure to hold beside the\n"
+        "published one.\n"
         "lengths: 30 s calm, 60 s fault, 30 s calm; with --quick 5 s calm, 10 s fault, 12 s calm\n"
         "phone: mix lab, UDP, one flow\n"
         "expected:\n"

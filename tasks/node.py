@@ -8,8 +8,10 @@ from pyinfra.api import deploy
 from anycastlab.lab import specs
 from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
-from anycastlab.node.facts import HasAddressFact, ServingFact
+from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
+from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, withdraw
+from anycastlab.node.render import Machine, frr_conf
 from anycastlab.site import Node, Site
 from tasks.lab import machine
 
@@ -17,20 +19,35 @@ from tasks.lab import machine
 def fresh_nodes(site: Site) -> None:
     """Every node that no client is asking now: new, stopped, withdrawn. Nobody notices, so all at the same time."""
     for node in site.nodes:
-        if node.host == host.name and not _serves_now():
+        if node.host == host.name and not _returns_alone(site, node):
             _set_up(site=site, node=node, serving=False)
 
 
 def serving_node(site: Site, node: Node) -> None:
     """One node that clients are asking. It is withdrawn before anything stops; the run ends if it does not return."""
-    if node.host == host.name and _serves_now():
+    if node.host == host.name and _returns_alone(site, node):
         _set_up(site=site, node=node, serving=True)
 
 
-def _serves_now() -> bool:
-    """Never when the router is made anew: it knows no node before its own turn, so none could come back."""
-    router_anew = specs.ROUTER in str(host.data.get("rebuild") or "").split(",")
-    return not router_anew and bool(host.get_fact(ServingFact))
+def _returns_alone(site: Site, node: Node) -> bool:
+    """Whether the node serves now and will again after its change, before the router's turn.
+
+    Not when the router is made anew, or when AS numbers or key change on both ends: then no node is waited for.
+    """
+    if not host.get_fact(ServingFact) or specs.ROUTER in str(host.data.get("rebuild") or "").split(","):
+        return False
+    wanted = frr_conf(site, node, Machine(node.name)).decode()
+    if host.get_fact(SessionFact) == session_digest(wanted):
+        return True
+    _tell_of_the_gap(node.name)
+    return False
+
+
+@cache
+def _tell_of_the_gap(name: str) -> None:
+    logger.warning(
+        f"{name}: AS number or key of its BGP session changes; it serves again when the router has changed too"
+    )
 
 
 @deploy("Node")
@@ -50,6 +67,7 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         node=node,
         adguardhome_source=host.data.adguardhome_source,
         must_serve=serving,
+        waits=serving,
     )
 
 

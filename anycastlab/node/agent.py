@@ -73,7 +73,7 @@ class Agent:
         must_serve = self.order["must_serve"]
         if (must_serve or (was_up and self.order["interrupts"])) and not self._drained():
             self._until(self._link_up, "link_up_s", f"{self.name} answers, but its health probe does not announce it")
-            if must_serve or was_announced:
+            if must_serve or (was_announced and self.order["waits"]):
                 self._until(self._announced, "announced_s", f"{self.name} answers, but FRR does not announce it")
 
     # -- files --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ STAGED_PROGRAM: Final = f"{layout.ADGUARD_PROGRAM}.anycastlab-new"
 DNS_PORT: Final = 53
 
 
-def order(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> dict[str, Any]:
+def order(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: bool = True) -> dict[str, Any]:
     """What the agent is told, as JSON values."""
     return {
         "name": node.name,
@@ -39,6 +39,7 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> dict[
         "resume": plan.resume,
         "interrupts": plan.interrupts,
         "must_serve": must_serve,
+        "waits": waits,
         "stamps": dict(plan.stamps) if plan.write_stamps else None,
         "applied": layout.APPLIED,
         "drained": layout.DRAINED,
@@ -69,9 +70,9 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> dict[
     }
 
 
-def program(site: Site, node: Node, plan: Plan, must_serve: bool = False) -> str:
+def program(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: bool = True) -> str:
     """The whole program, for `python3 -I -` on the node's standard input. Holds secrets: never in argv or a log."""
-    return standalone(_agent(), order(site, node, plan, must_serve))
+    return standalone(_agent(), order(site, node, plan, must_serve, waits))
 
 
 def standalone(source: str, order: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pyinfra.api import FactBase, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
-from anycastlab.node import architecture, elf, layout
+from anycastlab.node import architecture, elf, frr_config, layout
 from anycastlab.node.architecture import Evidence
 
 
@@ -112,6 +112,23 @@ class ServingFact(FactBase[bool]):
 
     def process(self, output: list[str]) -> bool:
         return "serving" in output
+
+
+class SessionFact(FactBase[str]):
+    """`frr_config.session_digest` of the running configuration: a digest, because pyinfra may print what facts read."""
+
+    @staticmethod
+    def default() -> str:
+        return ""
+
+    def command(self) -> StringCommand:
+        return StringCommand(
+            "vtysh -c 'show running-config' 2>/dev/null"
+            f" | grep -E {shlex.quote(frr_config.SESSION_LINES)} | LC_ALL=C sort | sha256sum | cut -d' ' -f1"
+        )
+
+    def process(self, output: list[str]) -> str:
+        return "".join(output).strip()
 
 
 class HasAddressFact(FactBase[bool]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Final
 
 # What `show running-config` prints besides statements, and what says the same on every FRR.
@@ -22,6 +24,16 @@ def statements(text: str) -> frozenset[tuple[str, str]]:
         found.add((" / ".join(block for _, block in blocks), body))
         blocks.append((indent, body))
     return frozenset(found)
+
+
+# What both ends of a session must agree about, as grep and Python read it: AS numbers and key.
+SESSION_LINES: Final = "^router bgp |^ neighbor [^ ]+ (remote-as|password) "
+
+
+def session_digest(text: str) -> str:
+    """SHA-256 of the lines that both ends must agree about, sorted; no key ever leaves a machine to be compared."""
+    lines = sorted(line for line in text.splitlines() if re.match(SESSION_LINES, line))
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def agrees(running: str, wanted: str) -> bool:

@@ -43,12 +43,13 @@ _LATER = "made by the first deploy"
 
 @operation()
 def configure(
-    site: Site, node: Node, adguardhome_source: str = "auto", must_serve: bool = False
+    site: Site, node: Node, adguardhome_source: str = "auto", must_serve: bool = False, waits: bool = True
 ) -> Generator[PyinfraCommand, None, None]:
     """Make `node` as `site` describes it: packages, network, FRR, resolver, probe; in service again at the end.
 
     + adguardhome_source: where the program comes from, see `resolver_binary`
     + must_serve: a change is done only when the node is announced, even if it was not before (a rebuilt node)
+    + waits: a node that was announced is waited for; not when only the router's own change lets it be announced again
 
     A machine that does not exist yet counts as empty, so the plan on nothing is complete. Fails cleanly, with one
     sentence, when the machine would run emulated, when a daemon refuses its file (nothing was changed then), or when
@@ -67,7 +68,7 @@ def configure(
         context.host.noop(f"{node.name} is as it should be")
         return
     _tell(node, todo, state)
-    yield from _commands(site, node, todo, keeps, adguardhome_source, must_serve)
+    yield from _commands(site, node, todo, keeps, adguardhome_source, must_serve, waits)
 
 
 @operation(is_idempotent=False)
@@ -166,7 +167,7 @@ def _wanted(
 
 
 def _commands(
-    site: Site, node: Node, todo: plan.Plan, keeps: bool, source: str, must_serve: bool
+    site: Site, node: Node, todo: plan.Plan, keeps: bool, source: str, must_serve: bool, waits: bool
 ) -> Generator[PyinfraCommand, None, None]:
     if todo.packages:
         yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
@@ -178,9 +179,8 @@ def _commands(
         binary = resolver_binary.obtain(source, machine)
         yield StringCommand("mkdir", "-p", layout.LIB)
         yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
-    yield StringCommand(
-        "python3", "-I", "-", _stdin=apply.program(site, node, todo, must_serve), _timeout=timing.CONFIGURE_LIMIT_S
-    )
+    agent = apply.program(site, node, todo, must_serve, waits)
+    yield StringCommand("python3", "-I", "-", _stdin=agent, _timeout=timing.CONFIGURE_LIMIT_S)
 
 
 def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:

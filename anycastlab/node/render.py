@@ -63,7 +63,7 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
     _check_names(site)
     resolver_unit = layout.resolver_unit(node.resolver)
     context = _context(site, node)
-    frr = _text("frr.conf.j2", {**context, **_frr(node, machine)})
+    frr = frr_conf(site, node, machine)
     made = [
         ManagedFile(
             "/etc/systemd/network/05-anycast0.network",
@@ -110,6 +110,11 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
         *_probe_files(site, node, resolver_unit),
     ]
     return tuple(made)
+
+
+def frr_conf(site: Site, node: Node, machine: Machine) -> bytes:
+    """FRR's whole configuration."""
+    return _text("frr.conf.j2", {**_context(site, node), **_frr(node, machine)})
 
 
 def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:

@@ -177,6 +177,13 @@ def test_a_route_that_is_not_announced_again_is_a_failure(root: Path) -> None:
         carry_out(root, machine, RESTART)
 
 
+def test_a_node_that_the_router_must_be_changed_for_is_not_waited_for(root: Path) -> None:
+    machine = Machine()
+    machine.on = lambda line: setattr(machine, "announced", machine.announced and not line.startswith("systemctl"))
+    carry_out(root, machine, RESTART, waits=False)
+    assert "resumed" in machine.log
+
+
 def test_where_no_router_listened_before_none_is_waited_for(root: Path) -> None:
     carry_out(root, Machine(announced=False), RESTART)
 

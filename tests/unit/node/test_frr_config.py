@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from anycastlab.node import layout, render
-from anycastlab.node.frr_config import agrees, statements
+from anycastlab.node.facts import SessionFact
+from anycastlab.node.frr_config import agrees, session_digest, statements
 from tests.unit.node.homes import home
 
 
@@ -34,6 +41,36 @@ def test_an_extra_statement_matters() -> None:
         " bgp log-neighbor-changes\n", " bgp log-neighbor-changes\n neighbor 10.1.2.1 shutdown\n"
     )
     assert not agrees(typed, frr_conf())
+
+
+@pytest.mark.parametrize(
+    ("bgp", "same"),
+    [
+        ({}, True),
+        ({"connect_retry_s": 5, "hold_s": 30}, True),
+        ({"node_asn": 65054}, False),
+        ({"router_asn": 65001}, False),
+        ({"password": "k3y"}, False),
+    ],
+)
+def test_what_both_ends_of_a_session_must_agree_about(bgp: dict[str, Any], same: bool) -> None:
+    site = home()
+    changed = site.model_copy(update={"bgp": site.bgp.model_copy(update=bgp)})
+    wanted = render.frr_conf(changed, site.nodes[0], render.Machine("another")).decode()
+    assert (session_digest(wanted) == session_digest(as_shown(frr_conf()))) is same
+
+
+def test_the_node_digests_its_sessions_as_we_do(tmp_path: Path) -> None:
+    site = home()
+    keyed = site.model_copy(update={"bgp": site.bgp.model_copy(update={"password": "k3y"})})
+    text = render.frr_conf(keyed, site.nodes[0], render.Machine("node01")).decode()
+    vtysh = tmp_path / "vtysh"
+    vtysh.write_text(f"#!/bin/sh\ncat <<'END'\n{as_shown(text)}END\n")
+    vtysh.chmod(0o755)
+    command = "".join(str(bit) for bit in SessionFact().command().bits)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    output = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True).stdout
+    assert SessionFact().process(output.splitlines()) == session_digest(text)
 
 
 def test_the_same_statement_in_another_block_is_another() -> None:

@@ -23,7 +23,8 @@ def turn(inventory: str) -> Iterator[int]:
     # By name rather than by path: two clones of the repository work on the same lab.
     name = f"{Path(inventory).stem}-{os.environ.get('ANYCASTLAB_LAB') or 'lab'}"
     path = state_dir() / "runs" / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for directory in (state_dir(), path.parent):  # one by one: made as a parent, a directory would be open to all
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -100,7 +100,8 @@ def test_up_with_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[st
 def test_a_second_run_on_the_same_home_is_refused_until_the_first_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    state = tmp_path / "state"
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(state))
     monkeypatch.delenv("ANYCASTLAB_LAB", raising=False)
     monkeypatch.setattr(deploy, "_command", lambda *_: ["true"])
     with turn("inventory/lab.py"):
@@ -108,7 +109,8 @@ def test_a_second_run_on_the_same_home_is_refused_until_the_first_has_ended(
         assert "Another run is at work on inventory/lab.py." in capsys.readouterr().err
         assert cli.run(["up", "-i", "inventory/home.py"]) == 0
     assert cli.run(["up"]) == 0
-    assert (tmp_path / "runs" / "lab-lab.lock").stat().st_mode & 0o777 == 0o600
+    modes = [path.stat().st_mode & 0o777 for path in (state, state / "runs", state / "runs" / "lab-lab.lock")]
+    assert modes == [0o700, 0o700, 0o600]
 
 
 def test_pending_operations_are_grouped_by_machine() -> None:

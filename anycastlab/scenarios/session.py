@@ -7,6 +7,7 @@ with open_session(inventory, data, lab, say) as session:
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import time
@@ -250,4 +251,4 @@ def run_folder(out: Path, scenario: str, number: int) -> Path:
 
 def _text(value: Any) -> str:
     """As pyinfra's `--data` reads it back."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str) else json.dumps(value)

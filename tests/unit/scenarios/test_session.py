@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from anycastlab.commands.options import parse_data
 from anycastlab.report.run import Verdict, read
 from anycastlab.scenarios import campaign, guardian, priority, session, timing
 from anycastlab.scenarios.actions import Action, Deploy
@@ -74,6 +75,13 @@ def test_after_a_deploy_that_failed_the_lab_still_goes_back(monkeypatch: pytest.
     lab.fails = False
     lab.session.configure({})
     assert [settings for settings, _ in lab.deployed] == [OTHER, OWN]
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, None, 300, 1.5, ["ads.example", "tracker.example"], "tls://dns.example"]
+)
+def test_settings_reach_the_deploy_as_they_were_given(value: object) -> None:
+    assert parse_data((f"key={session._text(value)}",)) == {"key": value}
 
 
 # Campaigns ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ Whatever fails before the withdrawal leaves the node as it was. A failure is one
 from __future__ import annotations
 
 import base64
+import contextlib
 import grp
 import hashlib
 import json
@@ -28,6 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 FRESH = ".anycastlab-new"
+FRR_RELOAD_LOG = "/var/log/frr/frr-reload.log"
 _QTYPE_TXT = 16
 _QCLASS_IN = 1
 _TEXT_LIMIT = 400  # characters of a daemon's own complaint that are passed on
@@ -197,10 +199,18 @@ class Agent:
         if order["start"]:
             self._do(["systemctl", "start", *order["start"]], f"{self.name}: a service does not start")
         if "frr-reload" in order["effects"]:
+            self._close_reload_log()
             self._do(
                 ["/usr/lib/frr/frr-reload.py", "--reload", order["frr_config"]],
                 f"{self.name}: FRR does not take its new configuration",
             )
+
+    def _close_reload_log(self) -> None:
+        """frr-reload logs the sessions' key, into a file that it makes readable for everybody."""
+        with contextlib.suppress(FileNotFoundError):
+            log = os.open(self._path(FRR_RELOAD_LOG), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640)
+            os.fchmod(log, 0o640)
+            os.close(log)
 
     def _stamp(self) -> None:
         if self.order["stamps"] is None:

@@ -134,6 +134,16 @@ def test_a_reload_interrupts_nobody(root: Path) -> None:
     assert machine.link_up
 
 
+def test_what_frr_reload_logs_is_not_for_everybody(root: Path) -> None:
+    log = root / agent.FRR_RELOAD_LOG.lstrip("/")
+    log.parent.mkdir(parents=True)
+    log.write_text("neighbor 10.1.2.1 password k3y\n")
+    log.chmod(0o644)
+    carry_out(root, Machine(), plan.Plan(files=(FRR,), effects=("frr-reload",), reasons=("x",)))
+    assert log.stat().st_mode & 0o777 == 0o640
+    assert log.read_text() == "neighbor 10.1.2.1 password k3y\n"
+
+
 def test_a_node_that_serves_nobody_is_not_withdrawn(root: Path) -> None:
     machine = Machine(link_up=False)
     carry_out(root, machine, RESTART)

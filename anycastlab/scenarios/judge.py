@@ -186,11 +186,19 @@ def _loss(evidence: Evidence, expect: Expect) -> Iterator[str]:
 
 
 def lost_time_s(queries: Iterable[Record]) -> float:
-    """From the intended time of the first lost query to that of the last one, and one interval: how long queries that
-    were sent got lost. The resolution is one interval."""
+    """How long queries that were sent got lost: from the first lost one to the last, and one interval, which is the
+    resolution. Of several stretches (see `statistics`) the longest."""
     decided = _decided(queries)
-    lost = [record.intended_ns for record in decided if record.outcome in LOSSES]
-    return (lost[-1] - lost[0] + statistics.interval_ns(decided)) / NS if lost else 0.0
+    interval_ns = statistics.interval_ns(decided)
+    joins_ns = max(statistics.STRETCH_GAP_S * NS, statistics.STRETCH_GAP_QUERIES * interval_ns)
+    longest_ns = 0.0
+    first = last = None
+    for at in (record.intended_ns for record in decided if record.outcome in LOSSES):
+        if first is None or last is None or at - last > joins_ns:
+            first = at
+        last = at
+        longest_ns = max(longest_ns, last - first + interval_ns)
+    return longest_ns / NS
 
 
 def _routes(evidence: Evidence, expect: Expect) -> Iterator[str]:

@@ -10,5 +10,5 @@ SCENARIO = Scenario(
     title="The node that serves the client's one flow freezes",
     fault=lambda stage: faults.frozen(stage, stage.serving_node()),
     phone=PhoneUse(one_flow=True),
-    expect=Expect(outage_detections=1.25),
+    expect=Expect(outage_detections=1.25, clean_from_s=2.0),
 )

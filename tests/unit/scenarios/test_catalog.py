@@ -108,5 +108,6 @@ def test_show_says_what_a_scenario_is() -> None:
         "phone: mix lab, UDP, one flow\n"
         "expected:\n"
         "  at most 0 wrong answers\n"
-        "  queries lost for at most 1.25 x BFD's detection time and one query"
+        "  queries lost for at most 1.25 x BFD's detection time and one query\n"
+        "  nothing lost later than 2.0 s after the fault"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -252,8 +253,16 @@ def test_a_control_is_ok_exactly_when_it_shows_the_loss(mask: list[bool]) -> Non
 
 
 @given(st.lists(st.booleans(), min_size=400, max_size=400))
-def test_lost_time_is_from_the_first_lost_to_the_last(mask: list[bool]) -> None:
+def test_lost_time_is_that_of_the_longest_stretch(mask: list[bool]) -> None:
     some = spoiled(good(), Outcome.LOST, lambda r, _: r.query < 400 and mask[r.query])
-    places = [n for n, lost in enumerate(mask) if lost]
-    expected = (places[-1] - places[0] + 1) * 0.05 if places else 0.0
-    assert lost_time_s(some.queries) == pytest.approx(expected)
+    # 20 queries of 50 ms apart is one second: the same stretch; 21 is another one.
+    text = "".join("x" if lost else "." for lost in mask)
+    stretches = [part.strip(".") for part in re.split(r"\.{20,}", text)]
+    assert lost_time_s(some.queries) == pytest.approx(0.05 * max(len(part) for part in stretches))
+
+
+def test_a_later_loss_is_no_part_of_the_first() -> None:
+    twice = spoiled(good(), Outcome.LOST, lambda _, s: 0 <= s < 0.2 or 5 <= s < 5.1)
+    assert lost_time_s(twice.queries) == pytest.approx(0.2)
+    assert judge(twice, Expect(outage_detections=1.25)).verdict is Verdict.OK
+    assert judge(twice, Expect(outage_detections=1.25, clean_from_s=2.0)).verdict is Verdict.FAILED

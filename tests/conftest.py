@@ -15,6 +15,7 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file share what is costly to make, so they run one after the other on one worker.
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gevent import monkey
 from hypothesis import settings
 
 # A shared machine may pause any test; how long one example takes says nothing.
-_SLOWEST = ("lab", "incus", "contract")  # folders, in this order before all others
-
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Tests of one file share what is costly to make, so they run one after the other on one worker.
 
-    The longest begin first. The two halves of the probe's tests have a home of their own each.
+    The two halves of the probe's tests have a home of their own each.
     """
-    items.sort(key=lambda item: _SLOWEST.index(item.path.parent.name) if item.path.parent.name in _SLOWEST else 99)
-    for item in items:
-        half = item.name.partition("[")[2].partition("]")[0].split("-")[0] if item.path.name == "test_probe.py" else ""
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.name}:{half}"))
+    half = item.name.partition("[")[2].partition("]")[0].split("-")[0] if item.path.name == "test_probe.py" else ""
+    folder = item.path.parent.relative_to(Path(__file__).parent)
+    item.add_marker(pytest.mark.xdist_group(f"{folder}/{item.path.stem}/{half}"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begin first: what waits for real machines, before what only computes."""
+    slow = [str(Path(__file__).parent / folder) for folder in ("lab", "contract")]
+    items.sort(key=lambda item: next((i for i, folder in enumerate(slow) if str(item.path).startswith(folder)), 2))
 
 
 @pytest.fixture(autouse=True)

@@ -32,9 +32,9 @@ check: venv-dev
 	$(BIN)/mypy
 
 # Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.
-# Three at a time: most of them wait for something to happen, so two processors are enough.
+# Three at a time, a file each: most of them wait for something to happen, so two processors are enough.
 test: check test-tools
-	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Against a real router or CHR that ANYCASTLAB_ROUTER=user:password@host names; asks first, leaves it as it was.
 test-router: venv-dev

@@ -9,19 +9,12 @@ import pytest
 from gevent import monkey
 from hypothesis import settings
 
+# The probe's cases are in a module of their own, which two test modules run.
+pytest.register_assert_rewrite("tests.lab.probe_cases")
+
 # A shared machine may pause any test; how long one example takes says nothing.
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests of one file share what is costly to make, so they run one after the other on one worker.
-
-    The two halves of the probe's tests have a home of their own each.
-    """
-    half = item.name.partition("[")[2].partition("]")[0].split("-")[0] if item.path.name == "test_probe.py" else ""
-    folder = item.path.parent.relative_to(Path(__file__).parent)
-    item.add_marker(pytest.mark.xdist_group(f"{folder}/{item.path.stem}/{half}"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

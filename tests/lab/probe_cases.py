@@ -1,8 +1,9 @@
 """Real faults on real nodes: what the router's own table shows, and when.
 
-Runs once over unbound and once over AdGuard Home. The router's kernel is the witness (`RouteWatch`), not the probe.
-Times are the promises of the probe; they hold on a busy machine too, because every wait in it is a deadline and not a
-sum. Not shown here: jumps of the wall clock, which a container cannot make (see the unit tests of the checks).
+The cases; `test_probe_unbound` and `test_probe_adguardhome` run them, each on a home of its own. The router's kernel is
+the witness (`RouteWatch`), not the probe. Times are the promises of the probe; they hold on a busy machine too, because
+every wait in it is a deadline and not a sum. Not shown here: jumps of the wall clock, which a container cannot make (see
+the unit tests of the checks).
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ while True:
 """
 
 
-@pytest.fixture(scope="module", params=["unbound", "adguardhome"])
+@pytest.fixture(scope="module")
 def home(request: pytest.FixtureRequest) -> Iterator[ProbeLab]:
-    resolver: ResolverKind = request.param
+    resolver: ResolverKind = request.module.RESOLVER
     lab = ProbeLab(name=f"probe{resolver[0]}", resolver=resolver, image=ensure())
     lab.remove()
     lab.build()

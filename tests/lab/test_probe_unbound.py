@@ -1,0 +1,5 @@
+"""The probe's cases on nodes with unbound."""
+
+from tests.lab.probe_cases import *  # noqa: F403  (the cases and their fixtures)
+
+RESOLVER = "unbound"

@@ -2,8 +2,8 @@
 
 The cases; `test_probe_unbound` and `test_probe_adguardhome` run them, each on a home of its own. The router's kernel is
 the witness (`RouteWatch`), not the probe. Times are the promises of the probe; they hold on a busy machine too, because
-every wait in it is a deadline and not a sum. Not shown here: jumps of the wall clock, which a container cannot make (see
-the unit tests of the checks).
+every wait in it is a deadline and not a sum. Not shown here: jumps of the wall clock, which a container cannot make
+(see the unit tests of the checks).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The embedded lab's own values; `anycastlab.lab.topology` draws the picture."""
 
-image = "local"  # built here from the machine's own Debian mirror, or a remote image such as "images:debian/13"
-image_release = 13  # Debian release of the local image: 13, or 12
+# Built here from the machine's own Debian mirror; or REMOTE:NAME, such as "images:debian/13": a Debian 12 or 13 of an
+# Incus remote, to which this machine adds the packages once, from that same mirror.
+image = "local"
+image_release = 13  # Debian release of the local image: 13, or 12; a remote image has its own
 node_cpus = 1
 node_memory_mib = 512  # three times AdGuard Home's resident memory is the least: filter updates double it for seconds
 

@@ -6,7 +6,8 @@
     process      running the build so that nothing of it survives an interruption
     failure      why a build failed, as one sentence (pure)
     build        the build itself: lock, checks, work directory, import
-    store        the image in Incus: find, import, copy from a remote, prune
+    derive       another server's image to start from, fetched and looked at
+    store        the image in Incus: find, import, prune; fetch one of a remote
 
 `build.ensure()` is the way in.
 """

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from anycastlab.host import apt, mirror
-from anycastlab.image import commands, limits, overlay
-from anycastlab.image.definition import DEFAULT_RELEASE, ImageDefinition
+from anycastlab.image import commands, derive, limits, overlay
+from anycastlab.image.definition import DEFAULT_RELEASE, DerivedDefinition, ImageDefinition
 from anycastlab.image.errors import ImageError
 from anycastlab.image.failure import explain
 from anycastlab.image.process import ending_signals_interrupt, run_piped, undisturbed
@@ -35,7 +35,12 @@ _WORK_PREFIX: Final = "anycastlab-image-"
 _KEYRINGS: Final = tuple(
     Path("/usr/share/keyrings") / name for name in ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
 )
-_PROGRAMS: Final = {"mmdebstrap": "mmdebstrap", "sqfstar": "squashfs-tools", "setpriv": "util-linux"}
+_PROGRAMS: Final = {
+    "mmdebstrap": "mmdebstrap",
+    "sqfstar": "squashfs-tools",
+    "unsquashfs": "squashfs-tools",
+    "setpriv": "util-linux",
+}
 _PHASES: Final = {
     "I: running apt-get update": "reading the package lists",
     "I: downloading packages": "downloading packages",
@@ -48,15 +53,14 @@ _PHASES: Final = {
 def ensure(
     image: str = "", *, release: int = DEFAULT_RELEASE, store: ImageStore | None = None, say: Say = lambda _line: None
 ) -> str:
-    """Returns the alias of the base image in the server, building or copying it first if it has to.
+    """Returns the alias of the base image in the server, building it first if it has to.
 
-    `image` is empty for the locally built one, `REMOTE:NAME` for one of another server (`images:debian/13`; the
-    packages are then installed by the deploy), or the alias of an image that is already there.
+    `image` is empty for the one built from nothing, `REMOTE:NAME` for one made from another server's
+    (`images:debian/13`; `release` is then the image's own), or the alias of an image that is already there.
     """
     store = store or ImageStore()
     if ":" in image:
-        say(f"Using the image {image} …")
-        return store.copy(image)
+        return ensure_built(DerivedDefinition(store.architecture(), source=image), store=store, say=say)
     if image:
         if not store.has(image):
             raise ImageError(
@@ -78,12 +82,12 @@ def ensure_built(definition: ImageDefinition, *, store: ImageStore, say: Say = l
             return definition.alias
         _require_programs()
         with ending_signals_interrupt(), _work_directory() as work:
-            _require_room(work, store)
+            derived = isinstance(definition, DerivedDefinition)
+            _require_room(work, store, limits.BUILD_DISK_MIB + (limits.SOURCE_DISK_MIB if derived else 0))
             started = time.monotonic()
-            say(
-                f"Building the base image {definition.alias} (Debian {definition.release}; about a minute, only once) …"
-            )
-            metadata, rootfs = _build(definition, work, say)
+            origin = definition.source if isinstance(definition, DerivedDefinition) else f"Debian {definition.release}"
+            say(f"Building the base image {definition.alias} ({origin}; about a minute, only once) …")
+            metadata, rootfs = _build(definition, work, store, say)
             size_mib = rootfs.stat().st_size / 2**20
             say(f"  importing {size_mib:.0f} MiB into Incus …")
             store.import_image(definition, metadata, rootfs)
@@ -91,15 +95,20 @@ def ensure_built(definition: ImageDefinition, *, store: ImageStore, say: Say = l
     return definition.alias
 
 
-def _build(definition: ImageDefinition, work: Path, say: Say) -> tuple[Path, Path]:
+def _build(definition: ImageDefinition, work: Path, store: ImageStore, say: Say) -> tuple[Path, Path]:
     """Returns the paths of metadata and root file system, both inside `work`."""
+    unpack = source_name = ""
+    if isinstance(definition, DerivedDefinition):
+        say(f"  fetching {definition.source} …")
+        source, definition = derive.fetch(definition, work, store)
+        unpack, source_name = source.unpack_command(), f"{definition.source} {source.fingerprint}"
     root = os.geteuid() == 0
     overlay_path, options_path = work / "overlay.tar", work / "apt.conf"
     metadata, rootfs = work / "metadata.tar", work / "rootfs.squashfs"
     log = cache_dir() / "image-build.log"
     overlay_path.write_bytes(overlay.overlay_tar(definition))
     options_path.write_text(commands.apt_options(commands.parse_proxies(_output("apt-config", "dump"))))
-    metadata.write_bytes(overlay.metadata_tar(definition, int(time.time())))
+    metadata.write_bytes(overlay.metadata_tar(definition, int(time.time()), source_name))
     sources = mirror.source_lines(apt.archives(), definition.codename)
     builder = commands.builder_command(
         definition,
@@ -108,6 +117,7 @@ def _build(definition: ImageDefinition, work: Path, say: Say) -> tuple[Path, Pat
         apt_options=options_path,
         keyring=_keyring(),
         sources_on_stdin=bool(sources),
+        unpack=unpack,
     )
 
     def on_line(line: str) -> None:
@@ -136,7 +146,7 @@ def _require_native(definition: ImageDefinition) -> None:
         raise ImageError(
             f"The Incus server needs an image for {definition.architecture}, but this machine is {here}, and building "
             "it here would run it emulated.",
-            "Run this on the server itself, or set `image` to one of a remote like `images:debian/13`.",
+            "Run this on the server itself, or set `image` to the alias of one that is there.",
         )
 
 
@@ -156,8 +166,8 @@ def _keyring() -> str:
     )
 
 
-def _require_room(work: Path, store: ImageStore) -> None:
-    places = [(work, limits.BUILD_DISK_MIB)]
+def _require_room(work: Path, store: ImageStore, needed_mib: int) -> None:
+    places = [(work, needed_mib)]
     server_directory = Path(os.environ.get("INCUS_DIR", "/var/lib/incus"))
     if store.remote == LOCAL and server_directory.exists():
         places.append((server_directory, limits.STORE_DISK_MIB))

@@ -16,18 +16,46 @@ _TIDY = (
 # systemd compares these two with /usr: up to date means no ldconfig, hwdb and catalogue run at a machine's first boot.
 _STAMP = 'for d in etc var; do touch -r "$1/usr" "$1/$d/.updated"; done'
 
+# Around the unpacking of another server's image: apt, which runs outside of it, reads our configuration alone.
+_KEEP_APT = 'mv "$1/etc/apt" "$1/.apt-of-the-build"'
+_RESTORE_APT = (
+    'rm -rf "$1/etc/apt" "$1"/var/lib/apt/lists "$1"/var/cache/apt && mv "$1/.apt-of-the-build" "$1/etc/apt" '
+    '&& mkdir -p "$1/var/lib/apt/lists/partial" "$1/var/cache/apt/archives/partial"'
+)
+# As mmdebstrap itself does it: apt outside, with the mirror and the keys of this machine; dpkg inside.
+_INSTALL = (
+    "echo 'I: installing remaining packages' >&2; "
+    'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o Dir::Bin::dpkg=env -o DPkg::Options::=--unset=TMPDIR '
+    '-o DPkg::Options::=dpkg -o DPkg::Options::=--force-confold -o DPkg::Chroot-Directory="$1" --yes install '
+)
+
 
 def builder_command(
-    definition: ImageDefinition, *, root: bool, overlay: Path, apt_options: Path, keyring: str, sources_on_stdin: bool
+    definition: ImageDefinition,
+    *,
+    root: bool,
+    overlay: Path,
+    apt_options: Path,
+    keyring: str,
+    sources_on_stdin: bool,
+    unpack: str = "",
 ) -> list[str]:
     """mmdebstrap, writing a tar of the root file system to its standard output.
 
     With `sources_on_stdin` it reads its sources.list from its input (an address there may hold a password, and a
-    command line is public); without, it uses its own default Debian archive.
+    command line is public); without, it uses its own default Debian archive. `unpack` is a shell command that puts a
+    Debian into `$1`: the packages are then added to that.
     """
     disable = " ".join(definition.disabled)
     enable = " ".join(definition.enabled)
+    if unpack:
+        base = ["--variant=custom", f"--setup-hook={_KEEP_APT} && {unpack} && {_RESTORE_APT}"]
+        install = [f"{_INSTALL}{' '.join(definition.packages)} >&2"]
+    else:
+        base = ["--variant=apt", f"--include={','.join(definition.packages)}"]
+        install = []
     hooks = [
+        *install,
         f"tar-in {overlay} /",
         f'chroot "$1" systemctl --quiet disable {disable}',
         f'chroot "$1" systemctl --quiet enable {enable}',
@@ -38,10 +66,9 @@ def builder_command(
     return [
         "mmdebstrap",
         f"--mode={'root' if root else 'unshare'}",
-        "--variant=apt",
+        *base,
         "--format=tar",
         f"--architectures={definition.debian_architecture}",
-        f"--include={','.join(definition.packages)}",
         f"--keyring={keyring}",
         f"--aptopt={apt_options}",
         "--dpkgopt=force-unsafe-io",  # a power cut ruins the build anyway: no need to flush every file

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from anycastlab.image.errors import ImageError
 
 ALIAS_PREFIX: Final = "anycastlab-debian"
+REMOTE_ALIAS_PREFIX: Final = "anycastlab-remote-"
 HASH_LENGTH: Final = 12  # hexadecimal digits: 48 bits tell a few dozen definitions apart
 
 CODENAMES: Final = {12: "bookworm", 13: "trixie"}
@@ -82,6 +83,13 @@ MASKED_UNITS: Final = (
     "fstrim.timer",
     "systemd-pstore.service",
     "systemd-tmpfiles-clean.timer",
+)
+
+UNWANTED_UNITS: Final = (
+    # What images of other servers may bring to set up names and network by; here the deploy does.
+    "systemd-resolved.service",
+    "networking.service",
+    "NetworkManager.service",
 )
 
 FILES: Final = (
@@ -174,8 +182,7 @@ class ImageDefinition:
     @property
     def digest(self) -> str:
         """Hexadecimal, `HASH_LENGTH` digits; stable between processes, machines and Python versions."""
-        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_LENGTH]
+        return _digest(asdict(self))
 
     @property
     def alias(self) -> str:
@@ -184,6 +191,39 @@ class ImageDefinition:
     @property
     def description(self) -> str:
         return f"anycastlab base image: Debian {self.release} ({self.codename}), {self.architecture}"
+
+
+@dataclass(frozen=True)
+class DerivedDefinition(ImageDefinition):
+    """The base image made from an image of another server, by adding to it what the lab needs.
+
+    The release is the source's own, found out when it is fetched. So alias and hash, which have to be known before,
+    come from the source's name and everything else; an image that its server renewed meanwhile is not fetched again.
+    """
+
+    masked: tuple[str, ...] = MASKED_UNITS + UNWANTED_UNITS
+    files: tuple[tuple[str, str], ...] = (*FILES, ("etc/cloud/cloud-init.disabled", ""))
+    source: str = ""
+    """`REMOTE:NAME`, such as `images:debian/13`."""
+
+    @property
+    def digest(self) -> str:
+        """As of any image, whatever the release."""
+        return _digest({key: value for key, value in asdict(self).items() if key != "release"})
+
+    @property
+    def alias(self) -> str:
+        readable = "".join(character if character.isalnum() else "-" for character in self.source.lower())
+        return f"{REMOTE_ALIAS_PREFIX}{readable}-{self.architecture}-{self.digest}"
+
+    @property
+    def description(self) -> str:
+        return f"anycastlab base image: {self.source} and what the lab needs, {self.architecture}"
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    canonical = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_LENGTH]
 
 
 def is_own_alias(alias: str) -> bool:

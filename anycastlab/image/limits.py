@@ -8,6 +8,10 @@ BUILD_DISK_MIB: Final = 1200
 """Free space needed in the work directory: the unpacked tree is about 420 MiB, the archives about 130 MiB, the squashfs
 about 145 MiB; the rest is room for a release that grew."""
 
+SOURCE_DISK_MIB: Final = 800
+"""Free space needed on top in the work directory to start from another server's image: 100 to 150 MiB as it is fetched,
+and 400 MiB more of it unpacked than there is of the smallest Debian."""
+
 STORE_DISK_MIB: Final = 800
 """Free space needed where a local Incus keeps images and unpacks one: 145 MiB of image, twice while it is received, and
 420 MiB unpacked."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 
 from anycastlab.image.definition import ImageDefinition
 
 DIGEST_PROPERTY = "anycastlab.definition"
 """Image property that carries the definition's hash, so an image whose alias got lost is still known as ours."""
+
+SOURCE_PROPERTY = "anycastlab.source"
+"""Image property that says from which image of which server it was made."""
 
 
 def overlay_tar(definition: ImageDefinition) -> bytes:
@@ -25,17 +29,18 @@ def overlay_tar(definition: ImageDefinition) -> bytes:
     return buffer.getvalue()
 
 
-def metadata_yaml(definition: ImageDefinition, created: int) -> str:
-    """Incus' `metadata.yaml`; `created` is in seconds since 1970."""
+def metadata_yaml(definition: ImageDefinition, created: int, source: str = "") -> str:
+    """Incus' `metadata.yaml`; `created` is in seconds since 1970, `source` the image it was made from, if any."""
     lines = [
         f"architecture: {definition.architecture}",
         f"creation_date: {created}",
         "properties:",
         f"  architecture: {definition.architecture}",
-        f"  description: '{definition.description}'",
+        f"  description: {json.dumps(definition.description)}",
         "  os: Debian",
         f"  release: {definition.codename}",
         f"  {DIGEST_PROPERTY}: '{definition.digest}'",
+        *([f"  {SOURCE_PROPERTY}: {json.dumps(source)}"] if source else []),
         "templates:",
     ]
     for path, name, _text in definition.templates:
@@ -43,11 +48,11 @@ def metadata_yaml(definition: ImageDefinition, created: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def metadata_tar(definition: ImageDefinition, created: int) -> bytes:
+def metadata_tar(definition: ImageDefinition, created: int, source: str = "") -> bytes:
     """The metadata half of a split Incus image."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        _add_file(tar, "metadata.yaml", metadata_yaml(definition, created).encode())
+        _add_file(tar, "metadata.yaml", metadata_yaml(definition, created, source).encode())
         for _path, name, text in definition.templates:
             _add_file(tar, f"templates/{name}", text.encode())
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The base image in an Incus server: found, imported, copied from another server, pruned.
+"""The base image in an Incus server: found, imported, pruned; images of other servers fetched.
 
 All images live in the project `default`; the lab's own project shares its images. The server is named by its remote in
 the user's own `incus remote` configuration (`local` is this machine).
@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from anycastlab.image.definition import ImageDefinition, is_own_alias
+from anycastlab.image.definition import REMOTE_ALIAS_PREFIX, ImageDefinition, is_own_alias
 from anycastlab.image.errors import ImageError
 from anycastlab.image.limits import INCUS_QUERY_TIMEOUT_S, INCUS_TRANSFER_TIMEOUT_S
 from anycastlab.image.overlay import DIGEST_PROPERTY
 
 PROJECT: Final = "default"
 LOCAL: Final = "local"
-_REMOTE_ALIAS_PREFIX: Final = "anycastlab-remote-"
 _SETTLE_S: Final = 10.0  # a received image is entered within a second; after an interruption that is waited for
 _SETTLE_POLL_S: Final = 0.2
 
@@ -36,7 +35,7 @@ Raises ImageError when it fails."""
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image of ours in the server. `digest` is empty for one copied from another server."""
+    """An image of ours in the server. `digest` is empty where its property was taken away."""
 
     fingerprint: str
     aliases: tuple[str, ...]
@@ -97,12 +96,12 @@ class ImageStore:
         return False
 
     def images(self) -> list[StoredImage]:
-        """The images that anycastlab made or copied here."""
+        """The images that anycastlab made here."""
         found = []
         for row in self._query(f"/1.0/images?recursion=1&project={PROJECT}"):
             aliases = tuple(str(alias["name"]) for alias in row.get("aliases") or [])
             digest = str((row.get("properties") or {}).get(DIGEST_PROPERTY, ""))
-            if digest or any(is_own_alias(alias) or alias.startswith(_REMOTE_ALIAS_PREFIX) for alias in aliases):
+            if digest or any(is_own_alias(alias) or alias.startswith(REMOTE_ALIAS_PREFIX) for alias in aliases):
                 found.append(StoredImage(str(row["fingerprint"]), aliases, digest, int(row.get("size", 0))))
         return found
 
@@ -117,24 +116,18 @@ class ImageStore:
             self._forget(fingerprint(metadata, rootfs))
             raise
 
-    def copy(self, source: str) -> str:
-        """Copies an image of another server (`images:debian/13`) once; returns its alias here."""
-        alias = remote_alias(source, self.architecture())
-        if not self.has(alias):
-            self._run(
-                ["image", "copy", "-q", source, f"{self.remote}:", "--alias", alias, "--target-project", PROJECT],
-                INCUS_TRANSFER_TIMEOUT_S,
-            )
-        return alias
+    def export(self, source: str, folder: Path) -> None:
+        """Fetches an image of any server (`images:debian/13`) as files into the empty `folder`."""
+        self._run(["image", "export", "-q", "--", source, f"{folder}/"], INCUS_TRANSFER_TIMEOUT_S)
 
     def prune(self, keep: ImageDefinition) -> list[str]:
         """Deletes our built images of other definitions; returns their aliases. Only ever done when a person asks.
 
-        Images that were copied from a remote by wish stay.
+        Images made from a remote's by wish stay.
         """
         removed = []
         for image in self.images():
-            if keep.alias in image.aliases or any(alias.startswith(_REMOTE_ALIAS_PREFIX) for alias in image.aliases):
+            if keep.alias in image.aliases or any(alias.startswith(REMOTE_ALIAS_PREFIX) for alias in image.aliases):
                 continue
             self._delete(image.fingerprint)
             removed.append(", ".join(image.aliases) or image.fingerprint[:12])
@@ -175,12 +168,6 @@ def fingerprint(metadata: Path, rootfs: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def remote_alias(source: str, architecture: str) -> str:
-    """`images:debian/13` on `x86_64` → `anycastlab-remote-images-debian-13-x86_64`."""
-    readable = "".join(character if character.isalnum() else "-" for character in source.lower())
-    return f"{_REMOTE_ALIAS_PREFIX}{readable}-{architecture}"
 
 
 def _failure(arguments: Sequence[str], stderr: str) -> ImageError:

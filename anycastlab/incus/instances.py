@@ -14,7 +14,6 @@ from anycastlab.lab.topology import InstanceSpec, Lab
 from . import desired, files, limits
 from .errors import ExistsError, IncusError, MissingError, NotRunningError
 from .exec import execute
-from .remotes import configuration_directory, image_source
 from .rest import Rest
 
 # Ends with 0 once systemd has reached multi-user.target, at once where there is no systemd. $1: number of looks.
@@ -53,12 +52,9 @@ def check_architecture(rest: Rest, architecture: str, what: str) -> None:
 def create(rest: Rest, spec: InstanceSpec, lab: Lab, image: str) -> None:
     """Makes the instance, stopped and with everything its first boot needs. Raises `ExistsError` if it is there.
 
-    `image` is an alias of the server's project `default`, or `REMOTE:NAME` of an image server.
+    `image` is an alias of the server's project `default`.
     """
-    if ":" in image:
-        source = image_source(image, configuration_directory())
-    else:
-        source = {"type": "image", "fingerprint": check_image(rest, image)}
+    source = {"type": "image", "fingerprint": check_image(rest, image)}
     if rest.in_project(None).find(f"/storage-pools/{quote(lab.pool)}") is None:
         raise MissingError(f"Incus on {rest.server} has no storage pool {lab.pool}.", "`make lab` creates it.")
     first_files = desired.first_boot_files(spec)

@@ -38,7 +38,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     """The instance exists as `spec` says and runs, booted; project and bridges are made on the way.
 
     + spec: name, interfaces with addresses, limits, proxies, files of the first boot
-    + image: alias of an image on the server (in project `default`), or an image server's, such as `images:debian/13`
+    + image: alias of an image on the server, in project `default`
     + lab: whose project and bridges
     + rebuild: delete it and make it anew, whatever it is
 
@@ -46,7 +46,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
     sentence that names `rebuild`. An instance this lab did not make is never touched.
     """
     actual = host.get_fact(IncusInstance, instance=spec.name, project=lab.project)
-    alias = host.get_fact(IncusAlias, alias=image) if ":" not in image else None
+    alias = host.get_fact(IncusAlias, alias=image)
     fingerprint = str(alias["target"]) if alias else None
     todo = desired.plan(spec, lab, actual, rebuild=rebuild, fingerprint=fingerprint)
     connector = host.connector
@@ -143,6 +143,8 @@ def _carry_out(host: Host, spec: InstanceSpec, image: str, lab: Lab, networks: l
     rest = _rest(host, lab)
     if isinstance(host.connector, IncusConnector):
         host.connector.session.close()  # it would not survive, and find out late
+    if todo.step in ("create", "recreate", "rebuild"):
+        instances.check_image(rest, image)  # before anything is deleted that could then not be made again
     labs.ensure_lab_networks(rest, lab, networks)
     if todo.step in ("recreate", "rebuild"):
         instances.delete(rest, spec.name)

@@ -20,9 +20,6 @@ LOCAL = "local"
 # The order of Incus' own client (FHS first, then where a daemon with INCUS_DIR unset puts it).
 SYSTEM_SOCKETS = (Path("/run/incus/unix.socket"), Path("/var/lib/incus/unix.socket"))
 
-# What Incus' client knows before it has a configuration.
-_PUBLIC_IMAGES = {"images": {"addr": "https://images.linuxcontainers.org", "protocol": "simplestreams"}}
-
 
 @dataclass(frozen=True)
 class Server:
@@ -121,20 +118,6 @@ def parse_remotes(text: str, directory: Path) -> dict[str, Server]:
                 pinned=str(pinned) if pinned.exists() else None,
             )
     return servers
-
-
-def image_source(image: str, directory: Path) -> dict[str, str]:
-    """Where the server itself fetches `REMOTE:NAME` from (the `source` of a new instance)."""
-    remote, _, name = image.partition(":")
-    known = _remotes(_read_configuration(directory), directory / "config.yml")
-    found = known.get(remote) or _PUBLIC_IMAGES.get(remote)
-    if found is None or not str(found.get("addr", "")).startswith("https://"):
-        raise IncusError(
-            f"The image {image} is on no image server that is known here (known: {', '.join(_PUBLIC_IMAGES)}).",
-            "Name an alias of this server, or an image such as images:debian/13.",
-        )
-    protocol = str(found.get("protocol", "incus"))
-    return {"type": "image", "mode": "pull", "server": found["addr"], "protocol": protocol, "alias": name}
 
 
 def _local_or_placeholder(name: str) -> Server:

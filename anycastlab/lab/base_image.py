@@ -13,7 +13,7 @@ from pyinfra.api import FunctionCommand, operation
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.image import build
-from anycastlab.image.definition import ImageDefinition
+from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.incus.facts import IncusAlias, IncusServer
 
 LOCAL = "local"
@@ -24,27 +24,32 @@ _one_at_a_time = threading.Lock()
 
 
 def alias_of(image: str, release: int) -> str:
-    """What instances are created from: the alias of the local image, or the remote image as it was named."""
-    if image != LOCAL:
+    """What instances are created from: the alias of the built image (also when made from a remote's), or `image`.
+
+    It is known before the image is there.
+    """
+    if image != LOCAL and ":" not in image:
         return image
     server = host.get_fact(IncusServer) or {}
     architecture = server.get("environment", {}).get("kernel_architecture", "x86_64")
+    if image != LOCAL:
+        return DerivedDefinition(architecture=architecture, source=image).alias
     return ImageDefinition(architecture=architecture, release=release).alias
 
 
 @operation()
 def base_image(image: str, release: int) -> Generator[FunctionCommand, None, None]:
-    """The image `alias_of(image, release)` is in the server; a local one is built if it is not.
+    """The image `alias_of(image, release)` is in the server; it is built if it is not.
 
-    + image: `local`, or an image of a remote such as `images:debian/13`
+    + image: `local`, an image of a remote to start from such as `images:debian/13`, or an alias that is there
     + release: Debian release of the local image
     """
     alias = alias_of(image, release)
-    if ":" in image or host.get_fact(IncusAlias, alias=alias) is not None:
+    if host.get_fact(IncusAlias, alias=alias) is not None:
         host.noop(f"image {alias} is there")
         return
     if state.config.DIFF and not state.is_executing:
-        host.log(f"Will build the image {alias}")
+        host.log(f"Will build the image {alias}" + (f" from {image}" if ":" in image else ""))
     yield FunctionCommand(_build, ("" if image == LOCAL else image, release), {})
 
 

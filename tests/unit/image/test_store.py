@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anycastlab.image import build
-from anycastlab.image.definition import ImageDefinition
+from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.image.errors import ImageError
 from anycastlab.image.store import ImageStore, fingerprint
 
@@ -44,8 +44,6 @@ class FakeIncus:
                         self.add(name, digest=STANDARD.digest)
                     raise self.breaks
                 self.add(name, alias, digest=STANDARD.digest)
-            case ["image", "copy", "-q", source, _remote, "--alias", alias, "--target-project", "default"]:
-                self.add(f"copy of {source}", alias)
             case ["image", "delete", target, "--project", "default"]:
                 del self.images[target.partition(":")[2]]
             case ["image", "alias", "create", alias, name, "--project", "default"]:
@@ -131,13 +129,13 @@ def test_prune_removes_our_old_images_alone(incus: FakeIncus) -> None:
     assert sorted(incus.images) == ["current", "foreign", "wished"]
 
 
-def test_a_remote_image_is_copied_once(incus: FakeIncus) -> None:
-    store = ImageStore(run=incus)
+def test_an_image_made_from_a_remotes_is_found_again_without_asking_the_remote(incus: FakeIncus) -> None:
+    derived = DerivedDefinition("x86_64", source="images:debian/13")
+    incus.add("abc", derived.alias, digest=derived.digest)
 
-    aliases = {build.ensure("images:debian/13", store=store) for _ in range(2)}
+    assert build.ensure("images:debian/13", store=ImageStore(run=incus)) == derived.alias
 
-    assert aliases == {"anycastlab-remote-images-debian-13-x86_64"}
-    assert sum(call[1] == "copy" for call in incus.calls) == 1
+    assert {call[0] for call in incus.calls} == {"query"}
 
 
 def test_an_image_that_is_there_is_used_by_its_name(incus: FakeIncus) -> None:
@@ -196,7 +194,7 @@ def test_a_foreign_architecture_is_refused_before_anything_is_made(
 
     assert str(error.value) == (
         "The Incus server needs an image for x86_64, but this machine is aarch64, and building it here would run it "
-        "emulated. Run this on the server itself, or set `image` to one of a remote like `images:debian/13`."
+        "emulated. Run this on the server itself, or set `image` to the alias of one that is there."
     )
     assert not (tmp_path / "cache").exists()
 

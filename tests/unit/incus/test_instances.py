@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from anycastlab.incus import instances
-from anycastlab.incus.errors import IncusError
+from anycastlab.incus import instances, operations
+from anycastlab.incus.desired import Plan, Step
+from anycastlab.incus.errors import IncusError, MissingError
 from anycastlab.incus.rest import Rest
+from anycastlab.lab.topology import InstanceSpec, Lab
 
 from .fake_server import FakeIncus, running
 
@@ -52,3 +56,18 @@ def test_one_that_does_not_start_says_why_and_where_to_look(fake: FakeIncus, res
 
 def test_deleting_what_is_gone_is_fine(rest: Rest) -> None:
     instances.delete(rest, "nobody")
+
+
+@pytest.mark.parametrize("step", ["rebuild", "recreate"])
+def test_without_its_image_an_instance_is_not_deleted(
+    fake: FakeIncus, rest: Rest, monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    # Given an instance to be made anew from an image that the server does not have
+    monkeypatch.setattr(operations, "_rest", lambda _host, _lab: rest)
+    host = cast(Any, SimpleNamespace(connector=None))
+
+    with pytest.raises(MissingError, match=r"has no image gone\."):
+        operations._carry_out(host, InstanceSpec("node01", nics=()), "gone", Lab("unit"), [], Plan(step))
+
+    # Then the server was only asked
+    assert {request.split()[0] for request in fake.requests} == {"GET"}

@@ -142,24 +142,3 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
 def test_the_configuration_is_where_incus_looks_for_it() -> None:
     assert remotes.configuration_directory({"INCUS_CONF": "/a"}) == Path("/a")
     assert remotes.configuration_directory({"XDG_CONFIG_HOME": "/x"}) == Path("/x/incus")
-
-
-def test_a_public_image_is_fetched_by_the_server_itself(tmp_path: Path) -> None:
-    assert remotes.image_source("images:debian/13", tmp_path) == {
-        "type": "image",
-        "mode": "pull",
-        "server": "https://images.linuxcontainers.org",
-        "protocol": "simplestreams",
-        "alias": "debian/13",
-    }
-
-
-def test_the_users_own_image_server_wins(tmp_path: Path) -> None:
-    source = remotes.image_source("images:debian/13", configuration(tmp_path))
-    assert source["server"] == "https://images.example.org"
-
-
-@pytest.mark.parametrize("image", ["nowhere:debian/13", "local:debian", "own:x"])
-def test_an_image_of_no_image_server_is_refused(tmp_path: Path, image: str) -> None:
-    with pytest.raises(IncusError, match="is on no image server"):
-        remotes.image_source(image, configuration(tmp_path))

@@ -26,7 +26,6 @@ from anycastlab.site import Node, Site
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
 BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
 # Names below this one, in the first local zone, that the router must answer or deny: the probe's path check.
-PROBE_LABEL: Final = "probe"
 # unbound's share of `cache_bytes`: messages one part, record sets two (unbound.conf(5) advises double).
 _MESSAGE_SHARE: Final = 3
 _UNBOUND_PORTS_PER_QUERY: Final = 2
@@ -143,7 +142,6 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
 def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
     """The health probe's configuration on `node`."""
     service = [str(site.service.address), *([str(site.service.address6)] if site.service.address6 else [])]
-    zone = site.resolver.local_zones[0] if site.resolver.local_zones else "lan"
     try:
         return probe_config.ProbeConfig(
             node=node.name,
@@ -156,7 +154,7 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(node)),
             link=layout.LINK,
             identity_name=site.service.identity_name,
-            local_suffix=f"{PROBE_LABEL}.anycast.{zone}",
+            local_suffix=site.probe_zone,
             drain_path=layout.DRAINED,
         )
     except probe_config.ConfigError as error:

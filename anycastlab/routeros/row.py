@@ -22,6 +22,7 @@ MENUS: Final = (
     "/ipv6/firewall/filter",
     "/ip/settings",
     "/ip/dns",
+    "/ip/dns/static",
     "/ip/firewall/nat",
     "/routing/filter/rule",
     "/routing/bfd/configuration",

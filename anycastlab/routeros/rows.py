@@ -11,7 +11,7 @@ from anycastlab.routeros.row import MENUS, SECRETS, Row
 from anycastlab.routeros.rows_bgp import bgp_rows
 from anycastlab.routeros.rows_fallback import fallback_rows
 from anycastlab.routeros.rows_firewall import firewall_rows
-from anycastlab.routeros.rows_settings import dhcp_rows, settings_rows
+from anycastlab.routeros.rows_settings import dhcp_rows, probe_zone_row, settings_rows
 from anycastlab.routeros.values import microseconds
 from anycastlab.routeros.version import Capabilities
 from anycastlab.site.model import Site
@@ -32,6 +32,7 @@ def desired_rows(site: Site, device: Device) -> list[Row]:
     rows = [
         *firewall_rows(site, ipv6=site.service.address6 is not None and device.ipv6_firewall),
         *settings_rows(site),
+        probe_zone_row(site),
         *bgp_rows(site, device.caps),
         *fallback_rows(site, device.caps),
         *dhcp_rows(site, device.addresses),

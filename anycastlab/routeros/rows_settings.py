@@ -29,6 +29,21 @@ def settings_rows(site: Site) -> list[Row]:
     ]
 
 
+def probe_zone_row(site: Site) -> Row:
+    """The zone of the probes' random names does not exist, and the router knows it.
+
+    Without it the router would ask the provider for them, and "can the nodes reach the router's names" would be a
+    question about the internet.
+    """
+    properties: dict[str, str | None] = {
+        "name": site.probe_zone,
+        "type": "NXDOMAIN",
+        "match-subdomain": "yes",
+        "disabled": "no",
+    }
+    return Row("/ip/dns/static", "anycastlab:probe-zone", properties, reason="the probes' names: answered here")
+
+
 def dhcp_rows(site: Site, addresses: Sequence[IPv4Interface]) -> list[Row]:
     """The DHCP network row, if the site wants one. With exactly one DNS server: clients use a second one at random."""
     network = site.router.dhcp_network

@@ -23,6 +23,7 @@ _BOOLEANS: Final = frozenset(
         "ignore-initial-down",
         "ignore-initial-up",
         "listen",
+        "match-subdomain",
         "send-redirects",
         "use-bfd",
     }

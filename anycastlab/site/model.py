@@ -181,6 +181,12 @@ class Site(Frozen):
             if values.count(value) > 1:
                 raise ValueError(f"{what} {value} is used {values.count(value)} times; each must be unique")
 
+    @property
+    def probe_zone(self) -> str:
+        """Zone of the random names that the probes ask: the router says that none of them exists."""
+        zone = self.resolver.local_zones[0] if self.resolver.local_zones else "lan"
+        return f"probe.anycast.{zone}"
+
     def node(self, name: str) -> Node:
         for node in self.nodes:
             if node.name == name:

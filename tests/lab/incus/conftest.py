@@ -18,7 +18,7 @@ from anycastlab.incus import instances, labs
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab.topology import InstanceSpec, Lab, Nic
 
-LAB = Lab("tb")
+LAB = Lab(f"tb{os.environ.get('PYTEST_XDIST_WORKER', '')}")  # one per worker
 RUN_TIMEOUT_S = 120
 
 

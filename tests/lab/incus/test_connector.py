@@ -27,7 +27,7 @@ from anycastlab.incus.operations import instance
 from anycastlab.lab.topology import InstanceSpec, Lab, Nic
 
 number = int(host.name[-1])
-lab = Lab("tb")
+lab = Lab("NAME")
 nic = Nic("eth0", lab.bridge("dns"), IPv4Address(f"10.1.2.{10 + number}"), 24, IPv4Address("10.1.2.1"))
 memory = int(host.data.get("memory") or 256)
 spec = InstanceSpec(f"m{number}", (nic,), memory_mib=memory)
@@ -35,7 +35,7 @@ instance(name="Instance", spec=spec, image=host.data.get("image") or IMAGE, lab=
          rebuild=host.data.get("rebuild") in (spec.name, "all"))
 files.line(name="Line", path="/etc/motd", line="from anycastlab", present=True)
 server.shell(name="Address", commands=[f"ip -4 addr show eth0 | grep -q 10.1.2.{10 + number}/24"], _if=lambda: True)
-"""
+""".replace("NAME", LAB.name)
 
 
 def run_again(pyinfra: Pyinfra, hosts: list[str], *options: str) -> Run:
@@ -77,7 +77,7 @@ def test_six_hosts_at_once_make_one_project_and_one_bridge(empty: Rest, pyinfra:
     first = run_again(pyinfra, hosts)
     assert first.code == 0, first.text
     assert (first.count("Success"), first.count("Error")) == (18, 0)
-    assert labs.survey(empty, LAB).networks == ("tb-dns",)
+    assert labs.survey(empty, LAB).networks == (LAB.bridge("dns"),)
     second = pyinfra(hosts, DEPLOY.replace("server.shell", "# "), "-y")
     assert (second.count("Success"), second.count("No Change")) == (0, 12), second.text
 
@@ -86,7 +86,7 @@ def test_bridges_have_no_address_of_the_host(one: str, rest: Rest) -> None:
     assert one
     config = rest.get("/networks/tb-dns")["config"]
     assert config["ipv4.address"] == config["ipv6.address"] == "none"
-    assert config[desired.OWNER_KEY] == "tb"
+    assert config[desired.OWNER_KEY] == LAB.name
     assert rest.get("/networks/tb-dns/state")["addresses"] == []
 
 
@@ -253,8 +253,8 @@ def test_shell_hands_over_input_output_and_exit_code(one: str, rest: Rest, scrip
 ABSENT = """
 from anycastlab.incus.operations import absent
 from anycastlab.lab.topology import Lab
-absent(name="Absent", instance="m1", lab=Lab("tb"))
-"""
+absent(name="Absent", instance="m1", lab=Lab("NAME"))
+""".replace("NAME", LAB.name)
 
 
 def test_absent_deletes_once(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
@@ -268,8 +268,8 @@ def test_absent_deletes_once(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
 REMOVE = """
 from anycastlab.incus.operations import remove_lab
 from anycastlab.lab.topology import Lab
-remove_lab(name="Remove", lab=Lab("tb"))
-"""
+remove_lab(name="Remove", lab=Lab("NAME"))
+""".replace("NAME", LAB.name)
 
 
 def test_remove_lab_takes_all_that_is_ours_and_is_quiet_the_second_time(one: str, rest: Rest, pyinfra: Pyinfra) -> None:

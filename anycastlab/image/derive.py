@@ -24,6 +24,7 @@ from anycastlab.node import elf
 _OS_RELEASE: Final = "usr/lib/os-release"
 _PROGRAM: Final = "usr/bin/dpkg"
 _SQUASHFS_MAGIC: Final = b"hsqs"
+_DISK_MAGIC: Final = b"QFI\xfb"  # qcow2
 _UNIFIED: Final = "rootfs"  # where an image in one archive has its root file system, beside metadata.yaml and templates
 
 
@@ -82,9 +83,8 @@ def debian_release(image: str, os_release: str) -> int:
 
 def _recognise(folder: Path, image: str) -> Source:
     files = sorted(folder.iterdir())
-    # Two files are metadata and root file system; Incus puts `meta-` before the name of the first.
     if len(files) == 2:
-        metadata, rootfs = sorted(files, key=lambda path: not path.name.startswith("meta-"))
+        metadata, rootfs = sorted(files, key=lambda path: path.suffix == ".root")
         known_as = fingerprint(metadata, rootfs)
     elif len(files) == 1:
         rootfs = files[0]
@@ -92,11 +92,12 @@ def _recognise(folder: Path, image: str) -> Source:
             known_as = hashlib.file_digest(whole, "sha256").hexdigest()
     else:
         raise ImageError(f"The image {image} came as {len(files)} files, where one or two were expected.")
-    if rootfs.suffix == ".qcow2":
+    with rootfs.open("rb") as file:
+        magic = file.read(len(_SQUASHFS_MAGIC))
+    if magic == _DISK_MAGIC:
         raise ImageError(f"The lab cannot use the image {image}: it is one of a virtual machine.")
     rootfs.chmod(0o644)  # without root, it is unpacked by another user
-    with rootfs.open("rb") as file:
-        return Source(rootfs, file.read(len(_SQUASHFS_MAGIC)) == _SQUASHFS_MAGIC, known_as)
+    return Source(rootfs, magic == _SQUASHFS_MAGIC, known_as)
 
 
 def _take_a_look(source: Source, peek: Path) -> None:

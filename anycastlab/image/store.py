@@ -117,8 +117,12 @@ class ImageStore:
             raise
 
     def export(self, source: str, folder: Path) -> None:
-        """Fetches an image of any server (`images:debian/13`) as files into the empty `folder`."""
-        self._run(["image", "export", "-q", "--", source, f"{folder}/"], INCUS_TRANSFER_TIMEOUT_S)
+        """Fetches an image of any server (`images:debian/13`) into the empty `folder`.
+
+        It comes as one file, or as two of which the one that ends with `.root` is the root file system. (Told only the
+        folder, Incus would make the image's name part of the path.)
+        """
+        self._run(["image", "export", "-q", "--", source, str(folder / "image")], INCUS_TRANSFER_TIMEOUT_S)
 
     def prune(self, keep: ImageDefinition) -> list[str]:
         """Deletes our built images of other definitions; returns their aliases. Only ever done when a person asks.
@@ -172,6 +176,11 @@ def fingerprint(metadata: Path, rootfs: Path) -> str:
 
 def _failure(arguments: Sequence[str], stderr: str) -> ImageError:
     reason = stderr.splitlines()[-1].removeprefix("Error: ") if stderr else "no reason given"
+    if list(arguments[:2]) == ["image", "export"]:
+        image = arguments[-2]
+        return ImageError(
+            f"The image {image} cannot be fetched: {reason}.", f"See what `incus image info {image}` says."
+        )
     if "no space left" in stderr.lower():
         return ImageError(
             "The disk of the Incus server is full: the base image was not imported.",

@@ -273,7 +273,11 @@ class IncusConnector(BaseConnector):
         return self._preparing and isinstance(error, MissingError | NotRunningError)
 
     def _ask(self, query: ApiQuery) -> CommandOutput:
-        answer = self.rest.find(query.path or "/", **query.parameters)
+        parameters = dict(query.parameters)
+        # The lab's own project may not exist yet; and what is asked of another one is the connection's to say.
+        project = parameters.pop("project", self.rest.project)
+        rest = self.rest if project == self.rest.project else self.rest.in_project(project)
+        answer = rest.find(query.path or "/", **parameters)
         return CommandOutput([] if answer is None else [OutputLine("stdout", json.dumps(answer))])
 
 

@@ -67,14 +67,14 @@ class IncusAlias(_ApiFact):
     """An image alias of project `default`: `target` is the fingerprint it stands for."""
 
     def command(self, alias: str) -> StringCommand:
-        return ApiQuery(f"/images/aliases/{quote(alias, safe='')}")
+        return ApiQuery(f"/images/aliases/{quote(alias, safe='')}", project="default")
 
 
 class IncusImage(_ApiFact):
     """One image of project `default`: `architecture`, `properties`, `size`."""
 
     def command(self, fingerprint: str) -> StringCommand:
-        return ApiQuery(f"/images/{quote(fingerprint)}")
+        return ApiQuery(f"/images/{quote(fingerprint)}", project="default")
 
 
 class IncusInstance(_ApiFact):

@@ -19,7 +19,7 @@ from anycastlab.image.definition import CODENAMES, DerivedDefinition
 from anycastlab.image.store import ImageStore, StoredImage
 
 RELEASE = 12  # not the default, so that it can only come from the image
-ALIAS = f"anycastlab-test-source{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+ALIAS = f"anycastlab-test-source/{RELEASE}/{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 SOURCE = f"local:{ALIAS}"
 INSTANCE = "anycastlab-remote-image-test"
 PATIENCE_S = 60.0

@@ -14,7 +14,7 @@ from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.image.errors import ImageError
 from anycastlab.image.store import ImageStore
 
-DEFINITION = DerivedDefinition("x86_64", source="attic:debian")
+DEFINITION = DerivedDefinition("x86_64", source="attic:debian/12")
 BOOKWORM = 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n'
 
 
@@ -31,21 +31,22 @@ class Attic(ImageStore):
 
     def __call__(self, arguments: Sequence[str], _timeout_s: float) -> str:
         assert arguments[:4] == ["image", "export", "-q", "--"]
-        folder = Path(arguments[-1])
-        tree, name = str(self.tree), "f" * 64
+        assert arguments[4] == DEFINITION.source
+        image, tree = Path(arguments[5]), str(self.tree)
+        split = f"{image}.root"
         match self.shape:
             case "squashfs":
-                command = ["mksquashfs", tree, str(folder / f"{name}.squashfs"), "-quiet", "-no-progress"]
+                command = ["mksquashfs", tree, split, "-quiet", "-no-progress"]
             case "tar":
-                command = ["tar", "-C", tree, "-czf", str(folder / f"{name}.tar.gz"), "."]
+                command = ["tar", "-C", tree, "-czf", split, "."]
             case _unified:
                 (self.tree.parent / "metadata.yaml").write_text("architecture: x86_64\n")
                 (self.tree.parent / "templates").mkdir()
                 parts = ["metadata.yaml", "templates", "rootfs"]
-                command = ["tar", "-C", str(self.tree.parent), "-czf", str(folder / f"{name}.tar.gz"), *parts]
+                command = ["tar", "-C", str(self.tree.parent), "-czf", f"{image}.tar.gz", *parts]
         subprocess.run(command, check=True, capture_output=True)
         if self.shape != "unified":
-            (folder / f"meta-{name}.tar").write_bytes(b"metadata")
+            image.write_bytes(b"metadata")
         return ""
 
 
@@ -94,14 +95,14 @@ def test_every_shape_is_looked_at_and_unpacked_without_its_devices(tree: Path, w
     [
         (
             'ID=alpine\nVERSION_ID=3.22\nPRETTY_NAME="Alpine Linux v3.22"\n',
-            "The lab cannot use the image attic:debian: it is Alpine Linux v3.22. Name one of Debian 12 or 13.",
+            "The lab cannot use the image attic:debian/12: it is Alpine Linux v3.22. Name one of Debian 12 or 13.",
         ),
         (
             "ID=debian\nVERSION_ID=11\nPRETTY_NAME='Debian GNU/Linux 11 (bullseye)'\n",
-            "The lab cannot use the image attic:debian: it is Debian GNU/Linux 11 (bullseye). "
+            "The lab cannot use the image attic:debian/12: it is Debian GNU/Linux 11 (bullseye). "
             "Name one of Debian 12 or 13.",
         ),
-        ("", "The lab cannot use the image attic:debian: it is no Debian. Name one of Debian 12 or 13."),
+        ("", "The lab cannot use the image attic:debian/12: it is no Debian. Name one of Debian 12 or 13."),
     ],
 )
 def test_another_system_is_one_sentence(tree: Path, work: Path, os_release: str, sentence: str) -> None:
@@ -120,7 +121,7 @@ def test_a_foreign_architecture_is_refused_by_its_programs_not_by_what_it_says(t
         derive.fetch(DEFINITION, work, Attic(tree, "unified"))
 
     assert str(error.value) == (
-        "The image attic:debian is for aarch64, but the Incus server is x86_64: it would run emulated. "
+        "The image attic:debian/12 is for aarch64, but the Incus server is x86_64: it would run emulated. "
         "Name one for x86_64."
     )
 
@@ -128,7 +129,7 @@ def test_a_foreign_architecture_is_refused_by_its_programs_not_by_what_it_says(t
 def test_the_alias_depends_on_source_and_content_alone() -> None:
     assert replace(DEFINITION, release=12).alias == DEFINITION.alias
     others = {
-        replace(DEFINITION, source="attic-debian:").alias,  # reads alike
+        replace(DEFINITION, source="attic-debian:12").alias,  # reads alike
         replace(DEFINITION, packages=("frr",)).alias,
         replace(DEFINITION, architecture="aarch64").alias,
         ImageDefinition("x86_64").alias,

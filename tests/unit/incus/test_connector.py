@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from io import BytesIO, StringIO
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from pyinfra.api.exceptions import InventoryError
 
 from anycastlab.incus import connector, files
 from anycastlab.incus.connector import IncusConnector
-from anycastlab.incus.facts import IncusInstance
+from anycastlab.incus.facts import ApiQuery, IncusAlias, IncusInstance
 from anycastlab.incus.remotes import Server
 from anycastlab.incus.rest import Rest
 from anycastlab.incus.shell import client_command
@@ -95,6 +97,24 @@ def test_the_longest_name_leaves_room_for_the_temporary_one() -> None:
 def test_a_fact_is_also_an_ordinary_incus_command() -> None:
     command = IncusInstance().command(instance="node01", project="anycastlab")
     assert command.get_raw_value() == ("incus query '/1.0/instances/node01?project=anycastlab' 2>/dev/null || true")
+
+
+def test_an_image_is_looked_for_where_images_are_also_before_the_labs_project_exists() -> None:
+    class Projects:
+        """Knows the image in `default`; every other project does not exist."""
+
+        def __init__(self, project: str | None) -> None:
+            self.project = project
+
+        def in_project(self, project: str | None) -> Projects:
+            return Projects(project)
+
+        def find(self, path: str) -> dict[str, str] | None:
+            return {"target": path} if self.project == "default" else None
+
+    host = cast(Any, SimpleNamespace(rest=Projects("anycastlab-new")))
+    answer = IncusConnector._ask(host, cast(ApiQuery, IncusAlias().command(alias="base")))
+    assert answer.stdout == '{"target": "/images/aliases/base"}'
 
 
 def test_shell_always_names_remote_and_project() -> None:

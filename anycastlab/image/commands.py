@@ -20,7 +20,7 @@ _STAMP = 'for d in etc var; do touch -r "$1/usr" "$1/$d/.updated"; done'
 _KEEP_APT = 'mv "$1/etc/apt" "$1/.apt-of-the-build"'
 _RESTORE_APT = (
     'rm -rf "$1/etc/apt" "$1"/var/lib/apt/lists "$1"/var/cache/apt && mv "$1/.apt-of-the-build" "$1/etc/apt" '
-    '&& mkdir -p "$1/var/lib/apt/lists/partial" "$1/var/cache/apt/archives/partial"'
+    '&& mkdir -p "$1/var/lib/apt/lists/partial" "$1/var/cache/apt/archives/partial" "$1/dev" "$1/proc" "$1/sys"'
 )
 # As mmdebstrap itself does it: apt outside, with the mirror and the keys of this machine; dpkg inside.
 _INSTALL = (

@@ -75,6 +75,33 @@ def test_without_root_our_end_kills_the_whole_group() -> None:
     assert not Path(f"/proc/{child}/cmdline").exists() or Path(f"/proc/{child}/cmdline").read_bytes() == b""
 
 
+def test_apt_never_reads_what_another_servers_image_says_to_it(tmp_path: Path) -> None:
+    # Given the root that mmdebstrap prepared, and an image with an apt configuration of its own, and no /dev
+    root = tmp_path / "root"
+    (root / "etc/apt").mkdir(parents=True)
+    (root / "etc/apt/sources.list").write_text("ours")
+    image = (
+        'mkdir -p "$1/etc/apt/apt.conf.d" "$1/var/lib/apt/lists" && echo theirs > "$1/etc/apt/sources.list" '
+        '&& echo theirs > "$1/etc/apt/apt.conf.d/10" && echo theirs > "$1/var/lib/apt/lists/old"'
+    )
+    command = commands.builder_command(
+        DEFINITION,
+        root=True,
+        overlay=Path("/w/overlay.tar"),
+        apt_options=Path("/w/apt.conf"),
+        keyring="/keys.gpg",
+        sources_on_stdin=True,
+        unpack=image,
+    )
+
+    # When it is unpacked the way the build does
+    hook = next(word for word in command if word.startswith("--setup-hook=")).removeprefix("--setup-hook=")
+    subprocess.run(["sh", "-c", hook, "sh", str(root)], check=True)
+
+    assert [path.read_text() for path in root.rglob("*") if path.is_file()] == ["ours"]
+    assert all((root / folder).is_dir() for folder in ("dev", "proc", "sys", "var/lib/apt/lists/partial"))
+
+
 def test_mirror_addresses_and_proxies_stay_off_the_command_line() -> None:
     # They may hold a password, and every user can read command lines.
     assert not [word for word in builder() if "://" in word]

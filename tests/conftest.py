@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gevent import monkey
 from hypothesis import settings
+
+# A process started in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The probe's cases are in a module of their own, which two test modules run.
 pytest.register_assert_rewrite("tests.lab.probe_cases")

@@ -27,6 +27,8 @@ NOTIFICATIONS: Final[dict[tuple[int, int], str]] = {
     (6, 10): "BFD took the session down",
 }
 
+BFD_DOWN: Final = (6, 10)
+
 #: The router's own remarks that name a cause, matched loosely.
 ABOUT: Final = (
     ("peer as", NOTIFICATIONS[2, 2]),
@@ -51,11 +53,13 @@ def bgp_cause(site: Site, node: Node, observation: Observation, reading: Reading
     session = observation.bgp.get(address)
     if session is not None and session.remote_as and session.remote_as != str(site.bgp.node_asn):
         return f"wrong AS: the node says {session.remote_as}, expected is {site.bgp.node_asn}", "Deploy the node again."
-    if session is not None and session.notification in NOTIFICATIONS:
+    # After a change of the password BFD goes down too, because the session does: then it is no cause.
+    telling = NOTIFICATIONS.keys() - ({BFD_DOWN} if site.bgp.password else set())
+    if session is not None and session.notification in telling:
         return NOTIFICATIONS[session.notification], f"Compare group_data with FRR on {node.name}."
     about = session.about if session is not None else ""
     for word, meaning in ABOUT:
-        if word in about.lower():
+        if word in about.lower() and not (word == "bfd down" and site.bgp.password):
             return meaning, f"Compare group_data with FRR on {node.name}." if word != "bfd down" else "See its BFD."
     if blocked := _blocked(reading, f"anycastlab:accept:bgp:{node.name}", "tcp/179", ipv6):
         return blocked

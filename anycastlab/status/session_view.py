@@ -24,10 +24,13 @@ def explainer(run: RunOnNode) -> Callable[[Node], str | None]:
 
 
 def last_error(document: str, neighbor: str) -> str | None:
-    """From `show bgp neighbors … json`: the reason of the last NOTIFICATION, else of the last reset."""
+    """From `show bgp neighbors … json`: the reason of the last NOTIFICATION.
+
+    The last *reset* is no cause: after a change of the password, for one, it says that BFD went down.
+    """
     try:
         peer = json.loads(document)[neighbor]
     except (ValueError, KeyError, TypeError):
         return None
-    said = peer.get("lastNotificationReason") or peer.get("lastResetDueTo")
+    said = peer.get("lastNotificationReason")
     return str(said).strip() if said else None

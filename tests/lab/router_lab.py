@@ -298,6 +298,10 @@ class Api:
         chosen = {".id": row_id} if row_id else {}
         tuple(self.session(f"{menu}/set", **chosen, **_named(properties)))
 
+    def settled(self) -> None:
+        """Waits until the writes so far have taken effect: a reading does that."""
+        self.rows("/system/identity")
+
     def do(self, command: str, **arguments: str) -> list[dict[str, Any]]:
         return list(self.session(command, **_named(arguments)))
 

@@ -305,6 +305,7 @@ def test_an_input_drop_that_hits_bfd_shows_in_the_session_rows(api: Api) -> None
 
 def test_dns_from_the_wan_is_refused_by_an_input_rule_and_other_rules_stay(router: RouterLab, api: Api) -> None:
     api.set("/ip/dns", allow_remote_requests="yes")
+    api.settled()
     assert router.ask("nas.lan", "A", server="203.0.113.2") == ["10.1.1.20"]
     api.add(
         "/ip/firewall/filter",
@@ -318,6 +319,7 @@ def test_dns_from_the_wan_is_refused_by_an_input_rule_and_other_rules_stay(route
     api.add(
         "/ip/firewall/filter", chain="input", action="drop", dst_address="203.0.113.2", protocol="udp", dst_port="53"
     )
+    api.settled()
     assert router.ask("nas.lan", "A", server="203.0.113.2") == ["TimeoutError"]
     assert router.ask("nas.lan", "A", server="10.1.1.1") == ["10.1.1.20"]
 
@@ -416,6 +418,7 @@ def test_a_stored_script_with_more_rights_than_netwatch_is_silently_not_run(api:
 
 def test_static_names_count_at_once_and_unknown_local_names_do_not_exist(router: RouterLab, api: Api) -> None:
     api.set("/ip/dns", allow_remote_requests="yes")
+    api.settled()
     assert router.ask("x1y2.lan", "A", server="10.1.1.1") == ["NXDOMAIN"]
     assert router.ask("20.1.1.10.in-addr.arpa", "PTR", server="10.1.1.1") == ["nas.lan."]
     row = api.add("/ip/dns/static", name="x1y2.lan", address="10.1.1.99")

@@ -269,3 +269,9 @@ def test_the_ipv6_twin_is_judged_like_the_other(tmp_path: Path) -> None:
         told = lab.failure()
         assert "node02 bgp over IPv6: no session" in told
         assert "neighbour fd00:2::1" in told
+
+
+def test_with_a_password_a_bfd_that_went_down_is_no_cause(lab_with_password: Lab) -> None:
+    row = lab_with_password.plane.runtime[SESSIONS][0]
+    row |= {"established": "false", "output.last-notification": "ff" * 16 + "0017" + "03" + "060a"}
+    assert "the usual cause is another one on the node" in lab_with_password.failure()

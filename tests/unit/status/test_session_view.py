@@ -17,7 +17,7 @@ from tests.unit.site.test_load import build, lab
             {"bgpState": "Idle", "lastNotificationReason": "OPEN Message Error/Bad Peer AS"},
             "OPEN Message Error/Bad Peer AS",
         ),
-        ({"bgpState": "Connect", "lastResetDueTo": "BFD down received"}, "BFD down received"),
+        ({"bgpState": "Connect", "lastResetDueTo": "BFD down received"}, None),
         ({"bgpState": "Connect"}, None),
     ],
 )

@@ -64,9 +64,9 @@ def one(pyinfra: Pyinfra, rest: Rest) -> str:
 def test_a_dry_run_on_nothing_shows_all_and_creates_nothing(empty: Rest, pyinfra: Pyinfra) -> None:
     result = pyinfra(["@incus/m1"], DEPLOY, "--dry", "--diff")
     assert result.code == 0, result.text
-    assert "+ project anycastlab-tb" in result.text
-    assert "+ bridge tb-dns" in result.text
-    assert "+ instance m1: project anycastlab-tb" in result.text
+    assert f"+ project {LAB.project}" in result.text
+    assert f"+ bridge {LAB.bridge('dns')}" in result.text
+    assert f"+ instance m1: project {LAB.project}" in result.text
     assert "+ limits.memory: 256MiB" in result.text
     assert re.search(r"Line +1 ", result.text), result.text  # what comes after the creation is planned as well
     assert labs.survey(empty, LAB) == labs.Inventory()
@@ -84,10 +84,10 @@ def test_six_hosts_at_once_make_one_project_and_one_bridge(empty: Rest, pyinfra:
 
 def test_bridges_have_no_address_of_the_host(one: str, rest: Rest) -> None:
     assert one
-    config = rest.get("/networks/tb-dns")["config"]
+    config = rest.get(f"/networks/{LAB.bridge('dns')}")["config"]
     assert config["ipv4.address"] == config["ipv6.address"] == "none"
     assert config[desired.OWNER_KEY] == LAB.name
-    assert rest.get("/networks/tb-dns/state")["addresses"] == []
+    assert rest.get(f"/networks/{LAB.bridge('dns')}/state")["addresses"] == []
 
 
 def test_an_instance_is_unprivileged_and_the_kernel_lets_it_route(one: str, rest: Rest) -> None:

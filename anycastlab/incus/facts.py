@@ -70,13 +70,6 @@ class IncusAlias(_ApiFact):
         return ApiQuery(f"/images/aliases/{quote(alias, safe='')}", project="default")
 
 
-class IncusImage(_ApiFact):
-    """One image of project `default`: `architecture`, `properties`, `size`."""
-
-    def command(self, fingerprint: str) -> StringCommand:
-        return ApiQuery(f"/images/{quote(fingerprint)}", project="default")
-
-
 class IncusInstance(_ApiFact):
     """One instance: `status`, `architecture`, `config` (`volatile.base_image` is its image), `devices`."""
 

@@ -73,18 +73,6 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
 
 
 @operation()
-def lab_networks(lab: Lab) -> Commands:
-    """The lab's project and its three bridges exist."""
-    missing = _missing_ground(lab, lab.bridges)
-    if not missing:
-        host.noop(f"project and bridges of lab {lab.name} exist")
-        return
-    if _shows_diff():
-        _show(f"Will prepare lab {lab.name}", [f"+ {thing}" for thing in missing])
-    yield _command(_ensure_networks, lab)
-
-
-@operation()
 def absent(instance: str, lab: Lab) -> Commands:
     """The instance does not exist; one this lab did not make is refused."""
     actual = host.get_fact(IncusInstance, instance=instance, project=lab.project)
@@ -155,10 +143,6 @@ def _carry_out(host: Host, spec: InstanceSpec, image: str, lab: Lab, networks: l
     if todo.step != "update" or todo.start_too:
         instances.start(rest, spec.name)
         instances.wait_booted(rest, spec.name)
-
-
-def _ensure_networks(host: Host, lab: Lab) -> None:
-    labs.ensure_lab_networks(_rest(host, lab), lab)
 
 
 def _delete(host: Host, name: str, lab: Lab) -> None:

@@ -48,16 +48,6 @@ def _counted(listing: str) -> int:
     return total
 
 
-def unit_is(machine: str, unit: str, states: tuple[str, ...]) -> Check:
-    """systemd's ActiveState of a unit is one of `states`."""
-
-    def check(stage: Stage) -> Proof:
-        seen = stage.run(machine, ["systemctl", "show", "-p", "ActiveState", "--value", unit]).text.strip()
-        return Proof(seen in states, f"{unit} on {machine} was {seen}", {"unit": unit, "state": seen})
-
-    return check
-
-
 def restarted(machine: str, unit: str, least: int = 1) -> Check:
     """systemd has restarted the unit: its process really died. NRestarts counts only restarts by themselves."""
 
@@ -65,17 +55,6 @@ def restarted(machine: str, unit: str, least: int = 1) -> Check:
         text = stage.run(machine, ["systemctl", "show", "-p", "NRestarts", "--value", unit]).text.strip()
         seen = int(text or 0)
         return Proof(seen >= least, f"systemd restarted {unit} on {machine} {seen} times", {"restarts": seen})
-
-    return check
-
-
-def happened(machine: str, unit: str, text: str, since_s: int) -> Check:
-    """The journal of a unit has `text` within the last `since_s` seconds."""
-
-    def check(stage: Stage) -> Proof:
-        argv = ["journalctl", "-q", "-o", "cat", "--no-pager", "-u", unit, "--since", f"-{since_s}s"]
-        lines = [line for line in stage.run(machine, argv).text.splitlines() if text in line]
-        return Proof(bool(lines), f"{unit} on {machine} said: {lines[-1] if lines else 'nothing of it'}", {})
 
     return check
 

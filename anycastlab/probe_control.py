@@ -110,9 +110,11 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
             "Put another node back first (`anycastlab undrain NAME`), or add --force.",
         )
     folder = DRAIN_PATH.rsplit("/", 1)[0]
-    code, _ = run(node, ["sh", "-c", f"mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}"])
+    # The flag is that the file exists: on a full disk it may be empty.
+    order = f"{{ mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}; }} 2>&1; test -e {DRAIN_PATH}"
+    code, output = run(node, ["sh", "-c", order])
     if code != 0:
-        raise DrainError(f"{node} could not be drained: {DRAIN_PATH} cannot be written there.", "Is the node up?")
+        raise _refused(f"{node} could not be drained", f"{DRAIN_PATH} cannot be written there", node, code, output)
     state = _wait(run, node, lambda state: state.state == "withdrawn", DRAIN_WAIT_S)
     if state.state == "withdrawn" or state.cause == "stopped":
         return state
@@ -125,9 +127,9 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
 def undrain(run: Run, nodes: Sequence[str], node: str, *, wait_s: float = UNDRAIN_WAIT_S) -> NodeProbe:
     """Puts `node` back into service; returns its state when it announces. Raises `DrainError` when it does not."""
     _require_known(node, dict.fromkeys(nodes))
-    code, _ = run(node, ["rm", "-f", DRAIN_PATH])
+    code, output = run(node, ["sh", "-c", f"rm -f {DRAIN_PATH} 2>&1"])
     if code != 0:
-        raise DrainError(f"{node} could not be put back: {DRAIN_PATH} cannot be removed there.", "Is the node up?")
+        raise _refused(f"{node} could not be put back", f"{DRAIN_PATH} cannot be removed there", node, code, output)
     state = _wait(run, node, lambda state: state.announced, wait_s)
     if state.announced:
         return state
@@ -176,6 +178,15 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -
         questions=questions,
         problems=dict(raw["problems"]),
     )
+
+
+def _refused(what: str, why: str, node: str, code: int | None, output: str) -> DrainError:
+    if code is None:
+        return DrainError(f"{what}: the node cannot be reached.", "Is it up?")
+    # `sh: 1: cannot create …: No space left on device`
+    lines = output.strip().splitlines()
+    reason = lines[-1].rpartition(": ")[2] if lines else f"exit {code}"
+    return DrainError(f"{what}: {why} ({reason}).", f"Look at `anycastlab shell {node} -- df -h`.")
 
 
 def _wait(run: Run, node: str, done: Callable[[NodeProbe], bool], seconds: float) -> NodeProbe:

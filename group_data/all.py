@@ -24,6 +24,9 @@ resolver = "adguardhome"  # or "unbound"
 adguardhome_source = "auto"  # "release", "module" (built with Go), "file:/path", or "auto": the first that works
 local_zones = ["lan"]  # names the router knows
 reverse_zones = ["10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa"]  # addresses the router knows
+# Every 15 seconds each probe asks for a random name below "probe.anycast." and this, to report whether the WAN works.
+# Any answer will do, also that there is no such name; example.com is kept up for everybody and blocked by nobody.
+wan_probe_suffix = "example.com"
 upstream_timeout_ms = 2000  # milliseconds; AdGuard Home's default of 10 s lets a dead WAN starve local names
 max_concurrent = 2000  # queries in flight; at the default of 300 a dead WAN under 100 queries/s starves local names
 cache_bytes = 16 * 1024 * 1024

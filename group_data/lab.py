@@ -13,5 +13,6 @@ lan_networks = ["10.1.1.0/24", "10.1.2.0/24"]
 wan_interface = "ether1"
 
 upstreams = ["203.0.113.53"]  # the lab's internet
+wan_probe_suffix = "rnd.lab.example"  # the lab's internet has an address for every name below it
 upstream_delay_ms = 35  # milliseconds; what a public resolver costs more than the LAN
 blocklist = ["ads.lab.example"]

@@ -28,7 +28,9 @@ class Passwords:
     new_hash: Callable[[str], str]
 
 
-# User rules between these two comments are ours; rules outside are a person's and stay.
+# Lists of filter rules that a person edits as text in the web page.
+_RULES: Final = frozenset({("user_rules",), ("querylog", "ignored"), ("statistics", "ignored")})
+# Rules between these two comments are ours; rules outside are a person's and stay.
 RULES_BEGIN: Final = "! anycastlab: begin"
 RULES_END: Final = "! anycastlab: end"
 
@@ -135,7 +137,7 @@ def _compare(path: tuple[str, ...], actual: Any, wanted: Any, password: Password
         if not wanted and actual is None:
             found.append(Difference(path, None, []))
         return
-    if path == ("user_rules",):
+    if path in _RULES:
         ours = _our_rules(actual)
         if ours != list(wanted):
             found.append(Difference(path, ours, list(wanted)))
@@ -159,7 +161,7 @@ def _merge(path: tuple[str, ...], actual: Any, wanted: Any, password: Passwords)
         names = {entry[key] for entry in wanted}
         ours = [_merge((*path, str(entry[key])), by_key.get(entry[key]), entry, password) for entry in wanted]
         return [*ours, *(copy.deepcopy(entry) for name, entry in by_key.items() if name not in names)]
-    if path == ("user_rules",):
+    if path in _RULES:
         before, after = _foreign_rules(actual)
         return [*before, RULES_BEGIN, *wanted, RULES_END, *after]
     if path[-1] == "password":

@@ -133,6 +133,11 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
             f"|{site.service.identity_name}^$dnsrewrite=NOERROR;A;{node.address}",
             *(f"||{name}^" for name in site.resolver.blocklist),
         ],
+        # Several questions a second, day and night: they would wear out a card and drown a person's statistics.
+        "ignored": [
+            f"|{site.service.identity_name}^",
+            *(f"||{zone}^" for zone in (site.probe_zone, site.wan_probe_zone)),
+        ],
         "blocked_ttl_s": BLOCKED_TTL_S,
         "schema": lockfile.packaged().schema,
     }
@@ -155,6 +160,8 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             link=layout.LINK,
             identity_name=site.service.identity_name,
             local_suffix=site.probe_zone,
+            wan_suffix=site.wan_probe_zone,
+            resolver_cgroup=f"{probe_units.SYSTEM_SLICE}/{layout.resolver_unit(node.resolver)}",
             drain_path=layout.DRAINED,
         )
     except probe_config.ConfigError as error:

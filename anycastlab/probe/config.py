@@ -181,7 +181,7 @@ class ProbeConfig:
     """TXT name that a node's resolver answers by itself with the node's name."""
     local_suffix: str = "probe.anycast.lan"
     """Random names below this one must come back from the router, as any answer or NXDOMAIN."""
-    wan_suffix: str = "example.com"
+    wan_suffix: str = "probe.anycast.example.com"
     """Random names below this one tell whether the provider's side works (reported, never a reason to leave)."""
     questions: Questions = field(default_factory=Questions)
     latency: Latency = field(default_factory=Latency)
@@ -193,6 +193,8 @@ class ProbeConfig:
     escalate_path: str = "/run/anycastlab/escalate"
     drain_path: str = "/var/lib/anycastlab/drained"
     """While this file exists the node stays out of service; it survives a reboot."""
+    resolver_cgroup: str = ""
+    """Folder of the resolver's processes in the cgroup tree, so that their end is heard at once; empty: not watched."""
     stopping_path: str = "/run/anycastlab/resolver-stopping"
     """While this file exists the resolver is about to stop on purpose, however well it still answers."""
 
@@ -234,6 +236,8 @@ class ProbeConfig:
         for key in ("state_path", "escalate_path", "drain_path", "stopping_path"):
             if not getattr(self, key).startswith("/"):
                 raise ConfigError(f"{key} {getattr(self, key)!r} is not an absolute path")
+        if self.resolver_cgroup and not self.resolver_cgroup.startswith("/"):
+            raise ConfigError(f"resolver_cgroup {self.resolver_cgroup!r} is not an absolute path")
 
 
 def to_json(config: ProbeConfig) -> str:

@@ -1,7 +1,9 @@
 """How often a node may change its announcement: longer waits for a flapping node, and a bound per minute. Pure.
 
-Changes made for safety (the resolver is dead; nobody else announces) are recorded but never refused. Each of them is
-the answer to one that was refusable, so any 60 s hold at most `changes_per_minute` + 2 changes.
+What a person does (a drain, a stop of the resolver, a deploy) is not recorded, and pardons nothing either: a resolver
+that crashes between two of those is held as if they had not been. Changes made for safety (the resolver is dead; nobody
+else announces) are recorded but never refused. Each of them is the answer to one that was refusable, so any 60 s hold
+at most `changes_per_minute` + 2 changes of the probe's own.
 """
 
 from __future__ import annotations
@@ -42,10 +44,6 @@ class HoldDownClock:
 
     def raised(self, now: float) -> None:
         self._changes.append(now)
-
-    def pardon(self) -> None:
-        """The operator changed it on purpose: no wait for the way back."""
-        self._held_until = 0.0
 
     def raise_allowed_at(self, now: float) -> float:
         """Earliest time for going back of one's own choice (`now` or before: at once)."""

@@ -53,6 +53,8 @@ OF_AILMENT = {
     Ailment.LOCAL: Cause.LOCAL,
     Ailment.SLOW: Cause.SLOW,
 }
+# A person's will. Neither the way out nor the way back from it counts as flapping; what was counted before stays.
+PLANNED = frozenset({Cause.DRAINED, Cause.STOPPING})
 # To be out for one of these needs nobody's promise.
 OWN_REASONS = frozenset({Cause.STARTING, Cause.DRAINED, Cause.STOPPING, Cause.DEAD, Cause.LOWERED})
 
@@ -116,7 +118,13 @@ class Machine:
     """`announce` is what the node wants; `effect` makes it so. Call `decide` after every event and on every tick."""
 
     def __init__(
-        self, config: ProbeConfig, health: Health, now: float, history: Iterable[float] = (), level: int = 0
+        self,
+        config: ProbeConfig,
+        health: Health,
+        now: float,
+        history: Iterable[float] = (),
+        level: int = 0,
+        planned: bool = False,
     ) -> None:
         self._config = config
         self.health = health
@@ -142,6 +150,8 @@ class Machine:
         self._left_at = now
         self._own_reason = True  # out for a reason of its own, so the way back is held down
         self._left_for = Ailment.LOCAL  # the shareable cause it left for, when it did
+        self.planned = planned
+        """The last way out was a person's will, so the way back does not count as a change either."""
         self._told = (self.announce, self.cause)
 
     # Events
@@ -171,10 +181,18 @@ class Machine:
         return True, "announcing and healthy"
 
     def on_lowered(self, now: float) -> None:
-        """The link went down and it was not the probe: a stopping or crashed resolver, or a person."""
+        """The link went down and it was not the probe: a stopping or crashed resolver, a deploy, or a person."""
         self.health.start_over(now)
+        self._heed_plans(now)
         if self.announce:
             self._turn(False, Cause.LOWERED, "the link was taken down from outside the probe", now)
+
+    def on_ended(self, now: float) -> None:
+        """The resolver's process is no more: by plan, if that was said before, or else it crashed."""
+        self.health.start_over(now)
+        self._heed_plans(now)
+        if self.announce:
+            self._turn(False, Cause.DEAD, "the resolver's process has ended", now)
 
     def set_stopping(self, stopping: bool, now: float) -> None:
         if stopping != self.stopping:
@@ -186,14 +204,12 @@ class Machine:
     def decide(self, now: float) -> list[Order]:
         orders: list[Order] = []
         self._expire(now)
-        if self.drained:
-            self._settle(False, Cause.DRAINED, "drained by the operator", now)
-        elif self.stopping:
-            self._settle(False, Cause.STOPPING, "the resolver is being stopped on purpose", now)
+        if self.drained or self.stopping:
+            self._heed_plans(now)
         elif self.health.dead(now):
             self._settle(False, Cause.DEAD, f"no resolver: silent for {self.health.silent_for(now):.1f} s", now)
         elif not self.health.known:
-            if not self.announce and self.cause not in (Cause.STARTING, Cause.LOWERED):
+            if not self.announce and self.cause not in (Cause.STARTING, Cause.LOWERED, Cause.DEAD):
                 self._settle(False, Cause.STARTING, "the first answers are awaited", now)
         elif (ailment := self.health.ailment) is not None:
             orders += self._ailing(ailment, now)
@@ -206,6 +222,12 @@ class Machine:
             orders.append(Revoke(tuple(sorted(self.promised))))
             self.promised.clear()
         return orders
+
+    def _heed_plans(self, now: float) -> None:
+        if self.drained:
+            self._settle(False, Cause.DRAINED, "drained by the operator", now)
+        elif self.stopping:
+            self._settle(False, Cause.STOPPING, "the resolver is being stopped on purpose", now)
 
     def _well(self, now: float) -> list[Order]:
         fine = "resolver, local names and speed are fine"
@@ -348,12 +370,12 @@ class Machine:
         self._fruitless = False
         if announce:
             self.held.clear()
-            self.hold.raised(now)
+            if not self.planned:
+                self.hold.raised(now)
             return
+        self.planned = cause in PLANNED
         self._left_at = now
         self._own_reason = cause in OWN_REASONS
         self._left_for = next((ailment for ailment, of in OF_AILMENT.items() if of is cause), self._left_for)
-        if cause is Cause.DRAINED:
-            self.hold.pardon()
-        else:
+        if not self.planned:
             self.hold.lowered(now)

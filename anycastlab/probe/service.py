@@ -19,6 +19,7 @@ from anycastlab.probe.loop import Loop, Timer
 from anycastlab.probe.machine import Ask, Cause, Change, Machine, Order, Revoke
 from anycastlab.probe.notify import Notifier
 from anycastlab.probe.peers import Peers
+from anycastlab.probe.process import Watch
 
 TICK_S = 0.1  # how late a deadline without an event of its own may be noticed
 CALM_TICK_S = 0.5  # the same while nothing is under way; each wake-up costs a small board a ten-thousandth of its time
@@ -41,14 +42,15 @@ class Probe:
         self._notifier = notifier
         now = loop.now()
         before = publish.read_state(config.state_path)
-        history, level = _history(before, now)
+        history, level, planned = _history(before, now)
         self._health = Health(config, now)
-        self._machine = Machine(config, self._health, now, history, level)
+        self._machine = Machine(config, self._health, now, history, level, planned)
         if before.get("announce"):
             # It died while announcing: whatever killed it may do so again, so the way back is held down.
             self._machine.hold.lowered(now)
         self._follower = Follower(config.effect, now, shut=before.get("neighbors_shut") is True)
         self._link = Link(loop, config.link, self._link_seen, self._link_failed)
+        self._process = Watch(loop, config.resolver_cgroup, self._resolver_ended)
         self._bgpd = Bgpd(loop, config)
         self._peers = Peers(loop, config, self._stay_requested, self._revoked, self._verdict)
         self._metrics = publish.MetricsServer(loop, config.address, config.metrics_port, self._metrics_text)
@@ -138,8 +140,14 @@ class Probe:
 
     def _link_seen(self, up: bool | None) -> None:
         if self._follower.saw_link(up):
+            self._read_flags()
             self._machine.on_lowered(self._loop.now())
         self._problem("link", f"there is no link {self._config.link}" if up is None else "")
+        self._decide()
+
+    def _resolver_ended(self) -> None:
+        self._read_flags()
+        self._machine.on_ended(self._loop.now())
         self._decide()
 
     def _link_failed(self, text: str) -> None:
@@ -158,6 +166,8 @@ class Probe:
             self._notifier.stopping()
             self._peers.revoke(tuple(self._machine.promised))
         self._decide()
+        if self._health.resolver.good:
+            self._process.look()
         self._look(now)
         if self._stop_by is not None and (self._follower.settled or now >= self._stop_by):
             self._stop_by = float("inf")
@@ -197,10 +207,13 @@ class Probe:
         finally:
             self._deciding = False
 
+    def _read_flags(self) -> None:
+        self._machine.drained = os.path.exists(self._config.drain_path)
+        self._machine.set_stopping(os.path.exists(self._config.stopping_path), self._loop.now())
+
     def _decide_once(self, now: float) -> None:
         machine, follower = self._machine, self._follower
-        machine.drained = os.path.exists(self._config.drain_path)
-        machine.set_stopping(os.path.exists(self._config.stopping_path), now)
+        self._read_flags()
         machine.effective = follower.announced(now)
         orders = machine.decide(now)
         wanted = machine.announce and not self._stop_requested
@@ -273,6 +286,7 @@ class Probe:
         state = self.state()
         if stopped:
             state.update(announce=False, state="withdrawn", cause="stopped", reason="the probe was stopped")
+            state["hold_down"]["planned"] = self._machine.announce or self._machine.planned
         self._problem("state", publish.write_state(self._config.state_path, state))
 
     def _metrics_text(self) -> str:
@@ -299,6 +313,7 @@ class Probe:
             "neighbors_shut": follower.shut,
             "drained": machine.drained,
             "stopping": machine.stopping,
+            "process_watched": self._process.active,
             "questions": {name: _question(streak, self._counts[name], now) for name, streak in streaks.items()},
             "slow": health.window.slow,
             "p95_s": health.window.p95_s,
@@ -307,6 +322,7 @@ class Probe:
             "hold_down": {
                 "level": machine.hold.level,
                 "changes": list(machine.hold.history),
+                "planned": machine.planned,
                 "wait_s": max(0.0, machine.hold.raise_allowed_at(now) - now),
             },
             "changes": self._changes,
@@ -339,12 +355,13 @@ def _question(streak: Streak, counts: Counter[str], now: float) -> dict[str, Any
     }
 
 
-def _history(state: Mapping[str, Any], now: float) -> tuple[list[float], int]:
+def _history(state: Mapping[str, Any], now: float) -> tuple[list[float], int, bool]:
     """Hold-down of an earlier run: monotonic times are the machine's and outlive the process. Nonsense is empty."""
     hold = state.get("hold_down")
     if not isinstance(hold, dict):
-        return [], 0
+        return [], 0, False
     changes, level = hold.get("changes"), hold.get("level")
     if not isinstance(changes, list) or not isinstance(level, int) or level < 0:
-        return [], 0
-    return [at for at in changes if isinstance(at, float) and 0 <= at <= now], level
+        return [], 0, False
+    planned = hold.get("planned") is True and not state.get("announce")
+    return [at for at in changes if isinstance(at, float) and 0 <= at <= now], level, planned

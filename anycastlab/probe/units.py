@@ -19,6 +19,8 @@ USER = "anycastlab"
 
 # Seconds without a sign of life from the event loop until systemd kills the probe; it reports three times as often.
 WATCHDOG_S = 3
+# Where systemd keeps the processes of system services (cgroup 2).
+SYSTEM_SLICE = "/sys/fs/cgroup/system.slice"
 # Seconds between link down and the resolver's SIGTERM in a planned stop. The route leaves the router's table after
 # 0.12 s (two 50 ms work queues, node and router); answers to queries already on the way need the rest.
 DRAIN_S = 0.5
@@ -36,13 +38,18 @@ def units(config: ProbeConfig, resolver_unit: str) -> dict[str, str]:
 
 
 def resolver_drop_in(config: ProbeConfig) -> str:
-    """Planned stop: say so, withdraw, wait, then stop. Any end: link down at once (`+`: with root's rights)."""
+    """Planned stop: say so, withdraw, wait, then stop. Any end: link down at once (`+`: with root's rights).
+
+    systemd runs ExecStop= also after a resolver that ended by itself without an error, then without MAINPID: nothing
+    planned about that, and nothing to wait for.
+    """
     link, flag = config.link, config.stopping_path
     return f"""\
 # The service address follows this resolver: out before a planned stop, out at once after a crash.
 [Service]
-ExecStop=+-/bin/sh -c 'touch {flag}; ip link set {link} down; sleep {DRAIN_S}'
-ExecStopPost=+-/bin/sh -c 'ip link set {link} down; rm -f {flag}'
+ExecStop=+-/bin/sh -c '[ -n "$$MAINPID" ] || exit 0; touch {flag}; ip link set {link} down; sleep {DRAIN_S}'
+ExecStopPost=+-/bin/ip link set {link} down
+ExecStopPost=+-/bin/rm -f {flag}
 """
 
 
@@ -60,7 +67,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart=/usr/bin/python3 -I {PROBE_PATH} --config {CONFIG_PATH}
-ExecStopPost=+-/bin/sh -c 'ip link set {config.link} down'
+ExecStopPost=+-/bin/ip link set {config.link} down
 Restart=always
 RestartSec=1
 WatchdogSec={WATCHDOG_S}

@@ -42,6 +42,7 @@ _SITE_KEYS: dict[str, tuple[str, ...]] = {
     "reverse_zones": ("resolver", "reverse_zones"),
     "router_dns": ("resolver", "router_dns"),
     "blocklist": ("resolver", "blocklist"),
+    "wan_probe_suffix": ("resolver", "wan_probe_suffix"),
     "upstream_timeout_ms": ("resolver", "upstream_timeout_ms"),
     "max_concurrent": ("resolver", "max_concurrent"),
     "cache_bytes": ("resolver", "cache_bytes"),

@@ -19,6 +19,9 @@ Platform = Literal["incus", "ssh"]
 Asn = Annotated[int, Field(ge=1, le=4294967294)]
 _RESERVED_ASNS = frozenset({23456, 65535})  # RFC 6793, RFC 7300
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+# Lower case, no final dot, and short enough for names below it.
+DnsName = Annotated[str, Field(max_length=180, pattern=rf"^({_LABEL}\.)*{_LABEL}$")]
 
 
 class Frozen(BaseModel):
@@ -96,6 +99,7 @@ class Resolver(Frozen):
     reverse_zones: tuple[str, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
     router_dns: IPv4Address = Field(description="where local and reverse zones are asked")
     blocklist: tuple[str, ...] = Field(default=(), description="names that get no address, subdomains included")
+    wan_probe_suffix: DnsName = Field(default="example.com", description="where the probes ask whether the WAN works")
     upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
     max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight; 300 starve .lan")
     cache_bytes: int = Field(default=16 * 1024 * 1024, ge=65536)
@@ -147,6 +151,12 @@ class Site(Frozen):
         if reserved := _RESERVED_ASNS & {self.bgp.node_asn, self.bgp.router_asn}:
             raise ValueError(f"AS number {min(reserved)} is reserved; choose another, such as one of 64512 to 65534")
         self._ordinary_service()
+        for zone in self.resolver.local_zones:
+            if f".{self.resolver.wan_probe_suffix}".endswith(f".{zone}"):
+                raise ValueError(
+                    f"wan_probe_suffix {self.resolver.wan_probe_suffix} lies in the local zone {zone}, "
+                    "which the router answers; choose a name of the internet"
+                )
         for network in {*(n.network for n in self.nodes), *self.router.lan_networks}:
             if self.service.address in network:
                 raise ValueError(
@@ -192,3 +202,8 @@ class Site(Frozen):
             if node.name == name:
                 return node
         raise KeyError(name)
+    @property
+    def wan_probe_zone(self) -> str:
+        """Zone of the random names by which the probes see whether the provider's side answers."""
+        return f"probe.anycast.{self.resolver.wan_probe_suffix}"
+

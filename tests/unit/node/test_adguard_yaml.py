@@ -25,6 +25,7 @@ WANTED: Document = {
     },
     "filters": [],
     "user_rules": ["|id.anycast.lan^$dnsrewrite=NOERROR;TXT;node01"],
+    "querylog": {"ignored": ["||probe.anycast.lan^"], "ignored_enabled": True},
     "tls": {"enabled": False},
     "schema_version": 34,
 }
@@ -36,6 +37,11 @@ def as_rewritten() -> Document:
         "schema_version": 34,
         "tls": {"enabled": False, "port_https": 443},
         "user_rules": [RULES_BEGIN, *WANTED["user_rules"], RULES_END],
+        "querylog": {
+            "ignored": [RULES_BEGIN, "||probe.anycast.lan^", RULES_END],
+            "ignored_enabled": True,
+            "interval": "2160h",
+        },
         "filters": [],
         "dns": {
             "ratelimit": 0,
@@ -60,6 +66,8 @@ def test_a_rewritten_file_does_not_differ() -> None:
         ("dns", "upstream_timeout", "10s", "dns.upstream_timeout: 10s -> 2000ms"),
         ("dns", "bind_hosts", ["10.1.9.53"], "dns.bind_hosts: [-10.1.9.53, +0.0.0.0]"),
         ("tls", "enabled", 0, "tls.enabled: 0 -> false"),
+        ("querylog", "ignored_enabled", False, "querylog.ignored_enabled: false -> true"),
+        ("querylog", "ignored", ["hers.example"], "querylog.ignored: [+||probe.anycast.lan^]"),
     ],
 )
 def test_a_changed_leaf_differs(section: str, key: str, value: Any, shown: str) -> None:
@@ -87,6 +95,7 @@ def test_a_merge_keeps_what_a_person_set() -> None:
     actual["users"].append({"name": "eve", "password": "#hers"})
     actual["filters"] = [{"url": "https://lists.example/1.txt", "enabled": True}]
     actual["user_rules"] = ["||before.example^", *actual["user_rules"], "||after.example^"]
+    actual["querylog"]["ignored"] = ["before.example", *actual["querylog"]["ignored"], "after.example"]
     actual["dns"]["anonymize_client_ip"] = True
     actual["dns"]["ratelimit"] = 20
     # when our settings are merged in
@@ -96,6 +105,7 @@ def test_a_merge_keeps_what_a_person_set() -> None:
     assert {user["name"] for user in merged["users"]} == {"admin", "eve"}
     assert merged["filters"] == actual["filters"]
     assert merged["user_rules"] == actual["user_rules"]
+    assert merged["querylog"] == actual["querylog"]
     assert differences(merged, WANTED, PASSWORDS) == []
 
 

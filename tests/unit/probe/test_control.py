@@ -42,6 +42,8 @@ class Home:
     unreachable: set[str] = field(default_factory=set)
     obeys: bool = True
     commands: list[tuple[str, str]] = field(default_factory=list)
+    complaint: str = ""
+    """What the node's shell says instead of doing anything."""
 
     def run(self, node: str, argv: Sequence[str]) -> tuple[int | None, str]:
         if node in self.unreachable:
@@ -54,10 +56,12 @@ class Home:
                 return 1, ""
             text = f"{json.dumps(state)}\n{NOW:.9f}\n"
             return 0, text + ("/var/lib/anycastlab/drained\n" if node in self.flags else "")
+        if self.complaint:
+            return 2, self.complaint
         out = "echo operator >/var/lib/anycastlab/drained" in command
         if out:
             self.flags.add(node)
-        elif command == "rm -f /var/lib/anycastlab/drained":
+        elif "rm -f /var/lib/anycastlab/drained" in command:
             self.flags.discard(node)
         else:
             raise AssertionError(command)
@@ -144,6 +148,25 @@ def test_putting_back(home: Home) -> None:
     drain(home.run, NODES, "node02")
     assert undrain(home.run, NODES, "node02").announced
     assert not home.flags
+
+
+def test_a_disk_that_takes_nothing_is_one_sentence(home: Home) -> None:
+    home.complaint = "sh: 1: cannot create /var/lib/anycastlab/drained: No space left on device\n"
+    with pytest.raises(DrainError) as caught:
+        drain(home.run, NODES, "node02")
+    assert caught.value.problem == (
+        "node02 could not be drained: /var/lib/anycastlab/drained cannot be written there (No space left on device)."
+    )
+    home.complaint = "rm: cannot remove '/var/lib/anycastlab/drained': Read-only file system\n"
+    with pytest.raises(DrainError) as caught:
+        undrain(home.run, NODES, "node02")
+    assert caught.value.problem == (
+        "node02 could not be put back: /var/lib/anycastlab/drained cannot be removed there (Read-only file system)."
+    )
+    home.complaint = ""
+    home.unreachable.add("node02")
+    with pytest.raises(DrainError, match="node02 could not be put back: the node cannot be reached"):
+        undrain(home.run, NODES, "node02")
 
 
 def test_an_unknown_node_is_named(home: Home) -> None:

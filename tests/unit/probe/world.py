@@ -38,6 +38,10 @@ class Node:
     phase: float
     turns: list[float] = field(default_factory=list)
     """When `announce` changed."""
+    own_turns: list[float] = field(default_factory=list)
+    """Those that were not a person's will."""
+    crashes: list[float] = field(default_factory=list)
+    """Those that nothing could refuse: the resolver was gone, or the link."""
     frozen: bool = False
     """Its probe neither hears nor says anything."""
 
@@ -100,6 +104,10 @@ class World:
     def cause(self, name: str) -> Cause:
         return self.nodes[name].machine.cause
 
+    def settle(self, node: Node) -> None:
+        """Let it decide now, after something was done to it."""
+        self._decide(node)
+
     def _later(self, delay: float, event: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self.now + delay, next(self._order), event))
 
@@ -133,11 +141,14 @@ class World:
 
     def _decide(self, node: Node) -> None:
         machine = node.machine
-        before = machine.announce
         machine.effective = bool(machine.announce and node.turns and self.now - node.turns[-1] >= EFFECT_S)
         orders = machine.decide(self.now)
-        if machine.announce != before:
+        if machine.announce is not (len(node.turns) % 2 == 1):
             node.turns.append(self.now)
+            if not machine.planned:
+                node.own_turns.append(self.now)
+            if machine.cause in (Cause.LOWERED, Cause.DEAD):
+                node.crashes.append(self.now)
         for order in orders:
             if isinstance(order, Ask):
                 self._ask(node, order)

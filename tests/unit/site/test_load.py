@@ -112,3 +112,9 @@ def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "pydantic" not in str(raised.value).lower()
+        (lab(wan_probe_suffix="*.example"), "The setting 'wan_probe_suffix' is '*.example'"),
+        (lab(wan_probe_suffix="example.com."), "The setting 'wan_probe_suffix' is 'example.com.'"),
+        (
+            lab(wan_probe_suffix="nas.lan"),
+            "wan_probe_suffix nas.lan lies in the local zone lan, which the router answers",
+        ),

@@ -1,9 +1,10 @@
 """Undoes a fault when the process that made it is gone: a child that outlives it, and a record for after a reboot.
 
-The runner starts `python -m anycastlab.scenarios.guardian` before a run, gives it the undo as a line of JSON before
+The runner starts `python -m anycastlab.scenarios.guardian LAB` before a run, gives it the undo as a line of JSON before
 the fault is made, and the word `done` when it has undone the fault itself. If the pipe closes without that word, the
-runner was killed or could not undo, and the guardian does it. The same JSON lies in the state directory until the fault
-is undone; the next run finds what nobody undid because the machine went down.
+runner was killed or could not undo, and the guardian does it, and puts back settings that a scenario had the lab
+deployed with. The same JSON lies in the state directory until the fault is undone; the next run finds what nobody undid
+because the machine went down.
 
 Whoever holds the lab's lock may break the lab. The guardian inherits it, so the next run waits for its work.
 """
@@ -30,6 +31,9 @@ from anycastlab.scenarios.stage import LabStage, Stage, open_stage
 from anycastlab.site import Site
 
 DONE, READY, ARMED = "done", "ready", "armed"
+# Seconds the guardian goes on trying when an undo fails: a restarting Incus or router is back by then, and a runner
+# that still lives waits longer than this (`LONG_ACTION_LIMIT_S`). And the seconds between two rounds.
+PATIENCE_S, ROUND_S = 120.0, 3.0
 
 
 def orders(stage: LabStage, actions: Sequence[Action]) -> str:
@@ -90,20 +94,30 @@ def settings_path(lab: str) -> Path:
     return state_dir() / "faults" / f"{lab}-settings.json"
 
 
+def flat_path(lab: str) -> Path:
+    """There while a lab in the layout `flat` is ours, built for a scenario: only such a one is removed."""
+    return state_dir() / "faults" / f"{lab}-flat.json"
+
+
 def write_record(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """All of it or nothing; raises ScenarioError."""
     partial = path.with_suffix(".new")
-    partial.write_text(text, "utf-8")
-    partial.chmod(0o600)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial.write_text(text, "utf-8")
+        partial.chmod(0o600)
+        partial.replace(path)
+    except OSError as error:
+        raise ScenarioError(
+            f"How to undo a fault cannot be written to {path}: {error.strerror}; nothing was broken."
+        ) from None
 
 
 @contextlib.contextmanager
 def exclusive(lab: str, say: Callable[[str], None]) -> Iterator[int]:
     """Hold the lab's lock, waiting for whoever still undoes something; yields its file descriptor."""
     path = record_path(lab).with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with path.open("w") as lock:
+    with _lock_file(path) as lock:
         end = time.monotonic() + timing.LOCK_LIMIT_S
         told = False
         while True:
@@ -122,6 +136,14 @@ def exclusive(lab: str, say: Callable[[str], None]) -> Iterator[int]:
         yield lock.fileno()
 
 
+def _lock_file(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return path.open("w")
+    except OSError as error:
+        raise ScenarioError(f"The lab cannot be locked with {path}: {error.strerror}.") from None
+
+
 def heal(lab: str, say: Callable[[str], None]) -> None:
     """Undo what an earlier run left, if it did; call it with the lock held."""
     for path, what in ((record_path(lab), "a fault"), (settings_path(lab), "settings")):
@@ -130,7 +152,12 @@ def heal(lab: str, say: Callable[[str], None]) -> None:
         except FileNotFoundError:
             continue
         say(f"undoing {what} that an earlier run left behind")
-        stage, actions = parse(text)
+        try:
+            stage, actions = parse(text)
+        except ScenarioError as error:
+            raise ScenarioError(
+                f"{error.problem[:-1]}: {path}.", "Put the lab back with `anycastlab up`, then remove that file."
+            ) from None
         undo(stage, actions)
         path.unlink()
 
@@ -144,7 +171,7 @@ class Guard:
         self._actions: tuple[Action, ...] = ()
         self._armed = self._ready = False
         self._child: subprocess.Popen[str] = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, stage.lab.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -216,30 +243,62 @@ class Guard:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Signals that ask us to end wait: the lab is put back first."""
+    """Signals that ask us to end wait until the lab is put back, and are heard then.
+
+    Unless that fails: what could not be put back is what a person must hear.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if heard:
+        signal.raise_signal(heard[0])
 
 
-def serve(lines: IO[str], say: Callable[[str], None]) -> int:
-    """The child's whole life; returns its exit code."""
+def serve(
+    lines: IO[str],
+    say: Callable[[str], None],
+    lab: str,
+    complain: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """The child's whole life; returns its exit code, or raises AnycastlabError when it had to give up."""
     say(READY)
     last = ""
     while (line := lines.readline().strip()) not in ("", DONE):
         last = line
         parse(line)  # read now: what cannot be undone must not be done
         say(ARMED)
-    if line == DONE or not last:
+    if line == DONE:
         return 0
-    stage, actions = parse(last)
-    undo(stage, actions)
-    record_path(stage.lab.name).unlink(missing_ok=True)
+    if last:
+        stage, actions = parse(last)
+        _undo_patiently(stage, actions, complain, sleep)
+        record_path(stage.lab.name).unlink(missing_ok=True)
+    heal(lab, complain)
     return 0
+
+
+def _undo_patiently(
+    stage: Stage, actions: Sequence[Action], complain: Callable[[str], None], sleep: Callable[[float], None]
+) -> None:
+    """`undo`, again and again for as long as trouble that passes may take."""
+    end = time.monotonic() + PATIENCE_S
+    told = False
+    while True:
+        try:
+            return undo(stage, actions, sleep)
+        except ScenarioError as error:
+            if time.monotonic() > end:
+                raise
+            if not told:
+                complain(f"{error.problem} Trying for {PATIENCE_S:g} s more.")
+                told = True
+        sleep(ROUND_S)
 
 
 def _main() -> int:
@@ -248,11 +307,15 @@ def _main() -> int:
         with contextlib.suppress(OSError):
             print(word, flush=True)
 
+    def complain(text: str) -> None:
+        with contextlib.suppress(OSError):
+            print(f"anycastlab: {text}", file=sys.stderr, flush=True)
+
     try:
-        return serve(sys.stdin, say)
+        return serve(sys.stdin, say, sys.argv[1], complain)
     except AnycastlabError as error:
         # The record stays, so the next run tries again.
-        print(f"anycastlab: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
 
 

@@ -20,7 +20,10 @@ from anycastlab.site import Site
 def read_site(inventory: str, data: Mapping[str, Any], environment: Mapping[str, str]) -> Site:
     """The `Site` of an inventory file under these settings; raises ScenarioError with the reason there is none."""
     command = [sys.executable, "-m", __name__, inventory, json.dumps(dict(data))]
-    result = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+    # A session of its own: Ctrl-C must not reach it while settings are put back.
+    result = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, start_new_session=True, check=False
+    )
     try:
         said = json.loads(result.stdout)
     except ValueError:

@@ -105,7 +105,15 @@ class LabStage:
         """Run `argv` on this machine as root and return what it printed."""
         privilege = [] if os.geteuid() == 0 else ["sudo", "-n"]
         words = [word.replace("{lab}", self.lab.name) for word in argv]
-        result = subprocess.run([*privilege, *words], capture_output=True, text=True, check=False)
+        try:
+            # A session of its own: Ctrl-C is for us alone, also while we undo something.
+            result = subprocess.run(
+                [*privilege, *words], capture_output=True, text=True, start_new_session=True, check=False
+            )
+        except OSError as error:
+            raise ScenarioError(
+                f"{' '.join(words[:3])} … on this machine failed: {error}.", "Run it as root."
+            ) from None
         if result.returncode != 0:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise ScenarioError(f"{' '.join(words[:3])} … on this machine failed: {reason}.", "Run it as root.")
@@ -143,6 +151,10 @@ class LabStage:
         wanted = {"stop": "Stopped", "start": "Running", "freeze": "Frozen", "unfreeze": "Running"}.get(action.state)
         if self.power_of(action.machine) == wanted:
             return
+        if action.state == "stop" and action.force:
+            import signal
+            pid = self.rest.find(f"/instances/{action.machine}/state")["pid"]
+            os.kill(pid, signal.SIGKILL)
         body = {"action": action.state, "force": action.force, "timeout": int(timing.ACTION_LIMIT_S)}
         try:
             self.rest.run("put", f"/instances/{action.machine}/state", body)

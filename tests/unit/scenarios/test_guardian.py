@@ -119,10 +119,11 @@ def test_what_stays_broken_is_named_and_the_rest_is_still_undone() -> None:
 # The child ------------------------------------------------------------------------------------------------------------
 
 
-def serve(*lines: str) -> tuple[int, list[str]]:
+def serve(*lines: str, complaints: list[str] | None = None) -> tuple[int, list[str]]:
     said: list[str] = []
-    code = guardian.serve(io.StringIO("".join(f"{line}\n" for line in lines)), said.append)
-    return code, said
+    orders = io.StringIO("".join(f"{line}\n" for line in lines))
+    heard = [] if complaints is None else complaints
+    return guardian.serve(orders, said.append, "unit", heard.append, lambda _: None), said
 
 
 def test_told_that_it_is_done_it_does_nothing(tmp_path: Path, on_host: Callable[[Path], OnHost]) -> None:
@@ -144,6 +145,51 @@ def test_the_last_orders_count(tmp_path: Path, on_host: Callable[[Path], OnHost]
     texts = [guardian.orders(stage(), (on_host(marker),)) for marker in (first, second)]
     assert serve(*texts) == (0, ["ready", "armed", "armed"])
     assert (first.exists(), second.exists()) == (False, True)
+
+
+def test_left_alone_it_puts_back_settings_as_well(tmp_path: Path, on_host: Callable[[Path], OnHost]) -> None:
+    marker = tmp_path / "settings undone"
+    guardian.write_record(guardian.settings_path("unit"), guardian.orders(stage(), (on_host(marker),)))
+    assert serve(guardian.orders(stage(), (on_host(tmp_path / "undone"),)), "done")[0] == 0
+    assert not marker.exists()  # the runner lives and puts them back when it has run what wants them
+    assert serve()[0] == 0
+    assert marker.exists()
+    assert not guardian.settings_path("unit").exists()
+
+
+def test_it_waits_for_a_connection_to_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_host: Callable[[Path], OnHost]
+) -> None:
+    """Incus restarts while a node is frozen: longer than a hiccup, and the fault must still not stay."""
+    failing = [ScenarioError("The fault could not be undone: no Incus.")] * 7
+    rounds: list[object] = []
+
+    def undo(*_: object) -> None:
+        rounds.append(None)
+        if failing:
+            raise failing.pop()
+
+    monkeypatch.setattr(guardian, "undo", undo)
+    guardian.write_record(guardian.record_path("unit"), "the record")
+    complaints: list[str] = []
+    assert serve(guardian.orders(stage(), (on_host(tmp_path / "x"),)), complaints=complaints)[0] == 0
+    assert len(rounds) == 8
+    assert complaints == ["The fault could not be undone: no Incus. Trying for 120 s more."]
+    assert not guardian.record_path("unit").exists()
+
+
+def test_what_cannot_be_undone_at_all_stays_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_host: Callable[[Path], OnHost]
+) -> None:
+    def undo(*_: object) -> None:
+        raise ScenarioError("The fault could not be undone: no Incus.")
+
+    monkeypatch.setattr(guardian, "undo", undo)
+    monkeypatch.setattr(guardian, "PATIENCE_S", 0.01)
+    guardian.write_record(guardian.record_path("unit"), "the record")
+    with pytest.raises(ScenarioError, match="no Incus"):
+        serve(guardian.orders(stage(), (on_host(tmp_path / "x"),)))
+    assert guardian.record_path("unit").exists()
 
 
 @pytest.mark.parametrize("lines", [(), ("done",)])
@@ -231,11 +277,58 @@ def test_two_runs_in_one_lab_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_signals_wait_while_the_lab_is_put_back() -> None:
-    with guardian.undisturbed():
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
+    done: list[str] = []
+
+    def put_back() -> None:
+        with guardian.undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+            done.append("put back")
+
+    # Whoever pressed Ctrl-C meant the run, which ends when it may.
+    with pytest.raises(KeyboardInterrupt):
+        put_back()
+    assert done == ["put back"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_could_not_be_put_back_is_heard_before_a_signal() -> None:
+    def put_back() -> None:
+        with guardian.undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+            raise ScenarioError("The fault could not be undone.")
+
+    with pytest.raises(ScenarioError):
+        put_back()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_does_not_reach_what_undoes(on_host: Callable[[Path], OnHost], tmp_path: Path) -> None:
+    """The terminal sends it to its whole group; the undoing command is in another."""
+    assert on_host(tmp_path)  # for its sudo
+    lab: Any = stage()
+    assert int(lab.on_host(("sh", "-c", "ps -o sid= -p $$"))) != os.getsid(0)
+
+
+def test_a_damaged_record_is_named_with_the_way_out() -> None:
+    path = guardian.record_path("unit")
+    guardian.write_record(path, "{}")
+    with pytest.raises(ScenarioError) as caught:
+        guardian.heal("unit", print)
+    assert str(path) in caught.value.problem
+    assert "anycastlab up" in caught.value.hint
+
+
+def test_a_state_directory_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path / "file"))
+    with pytest.raises(ScenarioError, match="cannot be locked"), guardian.exclusive("unit", print):
+        pass
+    with pytest.raises(ScenarioError, match="nothing was broken"):
+        guardian.write_record(guardian.record_path("unit"), "text")
 
 
 def test_records_are_for_the_owner_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from anycastlab.report import run as records
 from anycastlab.report.run import Run
 from anycastlab.scenarios import timing
+from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.model import Scenario
 from anycastlab.scenarios.session import Session, flat_lab, open_session, run_folder
 
@@ -42,16 +44,47 @@ def run_all(scenarios: Sequence[Scenario], options: Options, say: Callable[[str]
     Scenarios of one layout run one after the other in one lab; those with settings of their own come last, so the lab
     is deployed as seldom as possible.
     """
+    _refuse(options.out)
     ordered = sorted(scenarios, key=lambda one: (one.layout != "routed", sorted(map(str, one.settings.items()))))
     for layout, group in itertools.groupby(ordered, key=lambda one: one.layout):
         with _lab(layout, options, say) as session:
             for one in group:
                 for number in range(1, options.repeat + 1):
                     say(f"{one.name} {number} of {options.repeat}: {one.title}")
-                    run = session.run(one, lengths(one, options.quick), options.rate, number)
-                    folder = run_folder(options.out, one.name, number)
-                    records.write(run, folder)
-                    yield run, folder
+                    run = _run(session, one, options, number)
+                    yield run, _written(run, options.out)
+
+
+def _refuse(out: Path) -> None:
+    """A place that cannot be written is known before the lab is broken."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(
+            f"Runs cannot be written to {out}: {error.strerror}.", "Name another place: --out."
+        ) from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise ScenarioError(f"Runs cannot be written to {out}: Permission denied.", "Name another place: --out.")
+
+
+def _run(session: Session, one: Scenario, options: Options, number: int) -> Run:
+    try:
+        return session.run(one, lengths(one, options.quick), options.rate, number)
+    except OSError as error:  # a connection that broke, say; the fault is undone by now, or said to be not
+        raise ScenarioError(f"{one.name} was broken off: {error}.") from error
+
+
+def _written(run: Run, out: Path) -> Path:
+    folder = run_folder(out, run.scenario, run.number)
+    try:
+        records.write(run, folder)
+    except OSError as error:
+        raise ScenarioError(
+            f"{run.scenario} {run.number} was {run.verdict.value.upper()}, and could not be written to {folder}: "
+            f"{error.strerror}.",
+            "The lab is as before.",
+        ) from None
+    return folder
 
 
 def _lab(layout: str, options: Options, say: Callable[[str], None]) -> AbstractContextManager[Session]:

@@ -205,39 +205,62 @@ class Session:
 @contextlib.contextmanager
 def open_session(inventory: str, data: Mapping[str, Any], lab: str, say: Say) -> Iterator[Session]:
     """Hold the lab for scenarios; at the end it has its own settings again. Raises AnycastlabError."""
-    with guardian.exclusive(lab, say) as lock:
-        guardian.heal(lab, say)
-        site = read_site(inventory, data, environment(lab))
-        if site.lab is None:
-            raise ScenarioError(
-                f"{inventory} is a real home, and scenarios break things.", "They run in the embedded lab only."
-            )
-        settings = tuple((key, _text(value)) for key, value in data.items())
-        session = Session(inventory, data, open_stage(site, lab, inventory, settings), lock, say)
-        try:
-            yield session
-        finally:
-            with guardian.undisturbed():
-                session.configure({})
+    with guardian.exclusive(lab, say) as lock, _held_session(inventory, data, lab, lock, say) as session:
+        yield session
+
+
+@contextlib.contextmanager
+def _held_session(inventory: str, data: Mapping[str, Any], lab: str, lock: int, say: Say) -> Iterator[Session]:
+    guardian.heal(lab, say)
+    session = Session(inventory, data, _stage(inventory, data, lab), lock, say)
+    try:
+        yield session
+    finally:
+        with guardian.undisturbed():
+            session.configure({})
+
+
+def _stage(inventory: str, data: Mapping[str, Any], lab: str) -> LabStage:
+    site = read_site(inventory, data, environment(lab))
+    if site.lab is None:
+        raise ScenarioError(
+            f"{inventory} is a real home, and scenarios break things.", "They run in the embedded lab only."
+        )
+    return open_stage(site, lab, inventory, tuple((key, _text(value)) for key, value in data.items()))
 
 
 @contextlib.contextmanager
 def flat_lab(inventory: str, data: Mapping[str, Any], name: str, say: Say) -> Iterator[Session]:
-    """A lab of its own in the layout `flat`, beside the lab `name`, built now and removed at the end."""
-    lab = f"{name[:7]}f"
+    """A lab of its own in the layout `flat`, beside the lab `name`, built now and removed at the end.
+
+    Held from before it is built until after it is removed, and never a lab that somebody else has built.
+    """
+    lab = flat_name(name)
     wanted = {**data, "layout": "flat"}
-    settings = tuple((key, _text(value)) for key, value in wanted.items())
-    say(f"building the lab {lab} in the layout flat")
-    site = read_site(inventory, wanted, environment(lab))
-    stage = open_stage(site, lab, inventory, settings)
-    try:
-        stage.do(Deploy())
-        with open_session(inventory, wanted, lab, say) as session:
-            yield session
-    finally:
-        with guardian.undisturbed():
-            say(f"removing the lab {lab}")
-            stage.do(Deploy(file="teardown.py"))
+    with guardian.exclusive(lab, say) as lock:
+        stage = _stage(inventory, wanted, lab)
+        ours = guardian.flat_path(lab)
+        if stage.power_of(CLIENT) != "Missing" and not ours.exists():
+            raise ScenarioError(
+                f"There is a lab {lab}, and this scenario would build one of that name and remove it.",
+                f"Remove it (`ANYCASTLAB_LAB={lab} anycastlab down`), or use a lab of another name.",
+            )
+        guardian.write_record(ours, "")
+        say(f"building the lab {lab} in the layout flat")
+        try:
+            stage.do(Deploy())
+            with _held_session(inventory, wanted, lab, lock, say) as session:
+                yield session
+        finally:
+            with guardian.undisturbed():
+                say(f"removing the lab {lab}")
+                stage.do(Deploy(file="teardown.py"))
+                ours.unlink(missing_ok=True)
+
+
+def flat_name(name: str) -> str:
+    """The name of the lab in the layout `flat` beside the lab `name`: another one, and no longer than a name may be."""
+    return f"{name[:7]}f" if name[7:] != "f" else f"{name[:7]}g"
 
 
 def environment(lab: str) -> dict[str, str]:

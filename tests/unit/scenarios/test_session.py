@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from anycastlab.commands.options import parse_data
+from anycastlab.lab.topology import Lab as Topology
 from anycastlab.report.run import Verdict, read
 from anycastlab.scenarios import campaign, guardian, priority, session, timing
 from anycastlab.scenarios.actions import Action, Deploy
@@ -143,6 +145,105 @@ def test_a_lab_that_is_flat_needs_no_other(labs: list[FakeSession], tmp_path: Pa
     options = Options("inventory/lab.py", {"layout": "flat"}, "unit", out=tmp_path)
     list(run_all([scenario("flat", layout="flat")], options, lambda _: None))
     assert [lab.name for lab in labs] == ["own"]
+
+
+def test_a_place_that_cannot_be_written_is_known_before_anything_is_broken(
+    labs: list[FakeSession], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    options = Options("inventory/lab.py", {}, "unit", out=tmp_path / "file" / "runs")
+    with pytest.raises(ScenarioError, match=r"Runs cannot be written to .*/file/runs"):
+        list(run_all([scenario("kill")], options, lambda _: None))
+    assert labs == []
+
+
+def test_a_disk_that_is_full_at_the_end_is_one_sentence_with_the_verdict(
+    labs: list[FakeSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(campaign.records, "write", full)
+    options = Options("inventory/lab.py", {}, "unit", out=tmp_path)
+    with pytest.raises(ScenarioError, match=r"kill 1 was OK, and could not be written .*: No space left on device"):
+        list(run_all([scenario("kill")], options, lambda _: None))
+    assert len(labs) == 1
+
+
+@pytest.mark.usefixtures("labs")
+def test_a_connection_that_breaks_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ConnectionResetError("connection reset")
+
+    monkeypatch.setattr(FakeSession, "run", broken)
+    options = Options("inventory/lab.py", {}, "unit", out=tmp_path)
+    with pytest.raises(ScenarioError, match="kill was broken off: connection reset"):
+        list(run_all([scenario("kill")], options, lambda _: None))
+
+
+# The lab beside -------------------------------------------------------------------------------------------------------
+
+
+class Beside:
+    """The second lab, in the layout flat: what is deployed into it, and whether it was locked then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[tuple[str, bool]] = []
+        self.there = False
+        monkeypatch.setattr(session, "read_site", lambda *_: home())
+        monkeypatch.setattr(session.LabStage, "do", self._do)
+        monkeypatch.setattr(session.LabStage, "power_of", lambda *_: "Running" if self.there else "Missing")
+        monkeypatch.setattr(timing, "LOCK_LIMIT_S", 0.01)
+
+    def _do(self, *actions: Any) -> None:
+        try:
+            with guardian.exclusive("unitf", lambda _: None):
+                locked = False
+        except ScenarioError:
+            locked = True
+        self.done.append((actions[-1].file, locked))
+
+    def use(self) -> None:
+        with session.flat_lab("inventory/lab.py", {}, "unit", lambda _: None):
+            self.there = True
+
+
+def test_the_second_lab_is_held_from_its_building_to_its_removal(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Beside(monkeypatch)
+    beside.use()
+    assert beside.done == [("deploy.py", True), ("teardown.py", True)]
+
+
+def test_a_second_lab_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of flat scenarios at once: the later one must not remove the lab in which the first one measures."""
+    beside = Beside(monkeypatch)
+    with guardian.exclusive("unitf", lambda _: None), pytest.raises(ScenarioError, match="Another scenario"):
+        beside.use()
+    assert beside.done == []
+
+
+def test_a_lab_of_that_name_that_a_person_has_built_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Beside(monkeypatch)
+    beside.there = True
+    with pytest.raises(ScenarioError, match="There is a lab unitf"):
+        beside.use()
+    assert beside.done == []
+
+
+def test_a_second_lab_that_a_killed_run_left_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Beside(monkeypatch)
+    beside.there = True
+    guardian.write_record(guardian.flat_path("unitf"), "")
+    beside.use()
+    assert [file for file, _ in beside.done] == ["deploy.py", "teardown.py"]
+    assert not guardian.flat_path("unitf").exists()
+
+
+@pytest.mark.parametrize("name", ["lab", "a", "sevenxx", "eightxxx", "eightxxf", "f"])
+def test_the_second_lab_has_another_name_that_is_one(name: str) -> None:
+    other = session.flat_name(name)
+    assert other != name
+    assert Topology(other).name == other
 
 
 def test_folders_sort_by_time_and_name_their_run() -> None:

@@ -22,7 +22,7 @@ from anycastlab.incus.errors import IncusError
 from anycastlab.incus.rest import Rest
 from anycastlab.phone import records
 from anycastlab.phone.errors import PhoneError
-from anycastlab.phone.records import Record
+from anycastlab.phone.records import Outcome, Record
 from anycastlab.report.run import Announcement
 from anycastlab.scenarios import priority, route_watch, timing
 from anycastlab.scenarios.actions import Action, On
@@ -149,8 +149,12 @@ class Recorder:
 
 
 def asked(queries: tuple[Record, ...]) -> tuple[Record, ...]:
-    """Without the end of the schedule that was never reached, because the run was over before."""
-    last = max((n for n, record in enumerate(queries, 1) if record.sent_ns is not None), default=0)
+    """Without the end of the schedule that was never reached, because the run was over before.
+
+    What the phone failed to send was reached: it makes the run void.
+    """
+    reached = (n for n, r in enumerate(queries, 1) if r.sent_ns is not None or r.outcome is Outcome.SKIPPED)
+    last = max(reached, default=0)
     return queries[:last]
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from anycastlab.report.run import FaultWindow, Proof, Run
+from anycastlab.report import statistics
+from anycastlab.report.run import Announcement, FaultWindow, Proof, Run
 from anycastlab.scenarios import timing
 from anycastlab.scenarios.actions import Action
 from anycastlab.scenarios.judge import Evidence, judge
@@ -118,7 +119,7 @@ def conclude(
         reason=judgement.reason,
         number=plan.number,
         fault=window,
-        proof=proofs,
+        proof=(*proofs, *_routes_lost(window, nodes, recording.announcements)),
         queries=recording.queries,
         announcements=recording.announcements,
         phone=recording.phone,
@@ -126,6 +127,15 @@ def conclude(
         versions=plan.versions,
         machine=plan.machine,
     )
+
+
+def _routes_lost(window: FaultWindow, nodes: frozenset[str], log: Sequence[Announcement]) -> Iterator[Proof]:
+    """What the router saw of the fault: for many faults the one proof that there is. `judge` asks for it."""
+    for target in window.targets:
+        after_s = statistics.withdrawn_after(replace(window, targets=(target,)), log) if target in nodes else None
+        if after_s is not None:
+            sentence = f"the router lost its route through {target} after {after_s:.3f} s"
+            yield Proof(True, sentence, {"node": target, "seconds": after_s})
 
 
 @dataclass(frozen=True)

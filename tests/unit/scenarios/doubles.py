@@ -79,6 +79,7 @@ class FakeInstruments:
     lead_s: float = 2.5
     fails: str = ""
     asked: list[tuple[PhoneUse, float, float, int]] = field(default_factory=list)
+    changes: tuple[Announcement, ...] = ()  # of routes, during the run
 
     def start(self, use: PhoneUse, rate: float, seconds: float, seed: int) -> int:
         self.asked.append((use, rate, seconds, seed))
@@ -92,7 +93,8 @@ class FakeInstruments:
         queries = tuple(
             queries_at(self.start_ns + n * round(STEP_S * NS) for n in range(int((end - self.start_ns) / NS / STEP_S)))
         )
-        return Recording(queries, {"clock": {}}, tuple(Announcement(0, node, True) for node in NODES))
+        before = tuple(Announcement(0, node, True) for node in NODES)
+        return Recording(queries, {"clock": {}}, (*before, *self.changes))
 
     def clean(self) -> None:
         self.stage.log.append("clean")

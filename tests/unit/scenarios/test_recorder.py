@@ -44,3 +44,6 @@ def test_the_end_of_the_schedule_that_was_never_reached_is_left_out() -> None:
     queries[4] = replace(queries[4], sent_ns=None, outcome=Outcome.SKIPPED)  # the phone's failure, and it stays
     queries[7:] = [replace(record, sent_ns=None, outcome=Outcome.OPEN) for record in queries[7:]]
     assert [record.query for record in asked(tuple(queries))] == [0, 1, 2, 3, 4, 5, 6]
+    # … at the end as well: there it would be the only trace of a phone that had no socket left
+    queries[7] = replace(queries[7], outcome=Outcome.SKIPPED)
+    assert [record.query for record in asked(tuple(queries))] == [0, 1, 2, 3, 4, 5, 6, 7]

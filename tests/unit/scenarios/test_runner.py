@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anycastlab.report.run import Proof, Run, Verdict
+from anycastlab.report.run import Announcement, Proof, Run, Verdict
 from anycastlab.scenarios.actions import Action, On, Power
 from anycastlab.scenarios.model import Expect, Fault, PhoneUse, Scenario
 from anycastlab.scenarios.runner import Plan, run_once
@@ -116,6 +116,19 @@ def test_a_proof_that_does_not_hold_makes_the_run_void() -> None:
     unproven = replace(SCENARIO, fault=lambda stage: replace(fault(stage), proofs=(lambda _: Proof(False, "it ran"),)))
     run = House(unproven).run()
     assert (run.verdict, run.reason) == (Verdict.VOID, "No proof: it ran.")
+
+
+def test_what_the_router_saw_is_a_proof_too() -> None:
+    """A drain, a reset session and a planned restart have no other."""
+    house = House(replace(SCENARIO, fault=lambda stage: replace(fault(stage), proofs=(), withdraws=True)))
+    began = house.stage.now + round((2.5 + 5) * NS)
+    house.instruments.changes = (
+        Announcement(began + NS // 8, "node02", False),
+        Announcement(began + NS // 4, "node03", False),
+    )
+    run = house.run()
+    assert [proof.sentence for proof in run.proof] == ["the router lost its route through node02 after 0.125 s"]
+    assert (run.verdict, run.proof[0].holds) == (Verdict.OK, True)
 
 
 @pytest.mark.parametrize("failing", [STOP, BREAK])

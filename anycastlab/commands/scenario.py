@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
 
 DEFAULT_OUT = Path("runs")
+
+
+class _Rate(click.FloatRange):
+    """`nan` is within every range to click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 @click.group()
@@ -53,7 +64,7 @@ def show_(name: str, as_json: bool) -> int:
 @inventory_option
 @data_option
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each scenario.")
-@click.option("--rate", type=click.FloatRange(1, 1000), default=20.0, show_default=True, help="Queries per second.")
+@click.option("--rate", type=_Rate(1, 1000), default=20.0, show_default=True, help="Queries per second.")
 @click.option("--quick", is_flag=True, help="Short lengths; without names, the quick set.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True)
 @json_option
@@ -83,7 +94,8 @@ def run_(
     options = Options(inventory, parse_data(data), machines.current().name, repeat, rate, quick, out)
     # A closed terminal and a service manager ask as politely as Ctrl-C, and get the same care.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, _interrupt)
     runs: list[Run] = []
     try:
         # Closed at once when we are stopped, for that is what undoes things.
@@ -120,4 +132,6 @@ def _interrupt(*_: object) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    # A reader that has gone (`2>&1 | head`) is no reason to break off in the middle of a fault.
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)

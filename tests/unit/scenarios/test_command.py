@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -120,6 +122,34 @@ def test_which_scenarios_are_run(
     fake = Fake(monkeypatch)
     invoke("run", *arguments)
     assert fake.chosen == expected
+
+
+def test_a_rate_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    Fake(monkeypatch, Verdict.OK)
+    error = invoke("run", "kill", "--rate", "nan").exception
+    assert isinstance(error, click.BadParameter)
+    assert "'nan' is not a number" in error.message
+
+
+def test_a_reader_that_has_gone_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    Fake(monkeypatch, Verdict.OK)
+
+    def gone(*_: object, **options: object) -> None:
+        if options.get("err"):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(click, "echo", gone)
+    assert invoke("run", "kill", "--json").return_value == cli.OK
+
+
+def test_nohup_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    Fake(monkeypatch, Verdict.OK)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        invoke("run", "kill", "--json")
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_list_and_show() -> None:

@@ -36,7 +36,7 @@ td .node { white-space: nowrap; display: block; }
 td div { white-space: nowrap; }
 td.published div { white-space: normal; min-width: 8.5rem; }
 td.name { font-weight: 600; }
-td.name div { white-space: normal; min-width: 6rem; }
+td.name div, td.name small { white-space: normal; min-width: 6rem; }
 a { color: inherit; text-underline-offset: .15em; }
 dl.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.6rem, 1fr)); gap: .3rem 1.2rem;
   margin: .8rem 0; }
@@ -116,11 +116,10 @@ def page(groups: Sequence[tables.Group], title: str = "What the household felt")
 
 def _when_and_where(groups: Sequence[tables.Group]) -> str:
     runs = [run for one in groups for run in one.runs]
+    scenarios = len({one.scenario for one in groups})
     times = sorted(run.start_utc for run in runs if run.start_utc)
     machine = next((run.machine for run in runs if run.machine), {})
-    parts = [
-        f"{len(runs)} run{'s' if len(runs) != 1 else ''} of {len(groups)} scenario{'s' if len(groups) != 1 else ''}"
-    ]
+    parts = [f"{len(runs)} run{'s' if len(runs) != 1 else ''} of {scenarios} scenario{'s' if scenarios != 1 else ''}"]
     if times:
         parts.append(times[0][:16].replace("T", " ") + " UTC")
     parts += [f"{name} {value}" for name, value in machine.items()]
@@ -142,7 +141,7 @@ def _table(groups: Sequence[tables.Group]) -> Iterable[str]:
                 inner += f" <small>{escape(cell.note)}</small>"
             if heading == "scenario":
                 classes.append("name")
-                inner = f'<a href="#{_anchor(one.scenario)}">{inner}</a>'
+                inner = f'<a href="#{_anchor(one)}">{inner}</a>'
             elif heading == "verdict":
                 inner = _badge(one.verdict)
             elif heading == "published":
@@ -158,8 +157,10 @@ def _table(groups: Sequence[tables.Group]) -> Iterable[str]:
 
 
 def _scenario(one: tables.Group) -> Iterable[str]:
-    yield f'<section id="{_anchor(one.scenario)}">'
+    yield f'<section id="{_anchor(one)}">'
     yield f"<h2>{escape(one.title)} {_badge(one.verdict)}</h2>"
+    if one.variant:
+        yield f'<p class="quiet">{escape(one.variant)}</p>'
     typical = _typical(one)
     yield from _run(one.runs[typical], one.summaries[typical], len(one.runs))
     others = [i for i in range(len(one.runs)) if i != typical]
@@ -185,6 +186,7 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
         # With one run, the heading's badge is the run's.
         badge = f" {_badge(run.verdict)}" if of > 1 else ""
         yield f"<p><b>Run {run.number}{f' of {of}' if of > 1 else ''}</b>{badge} {escape(run.reason)}</p>"
+    never_left = numbers.withdrawn_after_s is None and numbers.returned_after_s is None
     facts = {
         "lost": f"{numbers.lost} of {numbers.sent}",
         "stalled": str(numbers.stalled),
@@ -192,7 +194,8 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
         "felt outage": f"{numbers.felt_outage_s:.2f} s",
         "worst gap": f"{numbers.worst_gap.queries} in {numbers.worst_gap.seconds:.2f} s",
         "withdrawn after": _after(numbers.withdrawn_after_s),
-        "returned after": _after(numbers.returned_after_s),
+        # What never left had nothing to return.
+        "returned after": tables.NOTHING if never_left else _after(numbers.returned_after_s),
         "phone late (p99)": f"{numbers.phone.late_p99_ms:.2f} ms"
         + (f", {numbers.phone.skipped} skipped" if numbers.phone.skipped else ""),
     }
@@ -251,5 +254,5 @@ def _after(seconds: float | None) -> str:
     return "never" if seconds is None else f"{seconds:.2f} s"
 
 
-def _anchor(scenario: str) -> str:
-    return "scenario-" + "".join(c if c.isalnum() else "-" for c in scenario)
+def _anchor(one: tables.Group) -> str:
+    return "scenario-" + "".join(c if c.isalnum() or c == "." else "-" for c in one.name)

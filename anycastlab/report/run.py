@@ -16,16 +16,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.phone import records
 from anycastlab.phone.errors import PhoneError
 from anycastlab.phone.records import Record
+from anycastlab.phone.summary import wire_counts
 
 FORMAT = 1
 RUN_FILE, QUERIES_FILE, ANNOUNCEMENTS_FILE = "run.json", "queries.jsonl", "announcements.jsonl"
 QUERIES_CSV = "queries.csv"
+
+_T = TypeVar("_T")
 
 
 class ReportError(AnycastlabError):
@@ -110,7 +113,10 @@ def write(run: Run, folder: Path) -> None:
         for event in run.announcements:
             fields = {"time_ns": event.time_ns, "node": event.node, "announced": event.announced}
             out.write(json.dumps(fields, separators=(",", ":")) + "\n")
-    (folder / RUN_FILE).write_text(json.dumps(_document(run), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    # All of it or nothing: on a full disk, half a run.json would be a damaged run.
+    partial = folder / f"{RUN_FILE}.new"
+    partial.write_text(json.dumps(_document(run), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(folder / RUN_FILE)
 
 
 def read(folder: Path) -> Run:
@@ -197,19 +203,52 @@ def _document(run: Run) -> dict[str, Any]:
 def _run(document: Any, queries: tuple[Record, ...], announcements: tuple[Announcement, ...]) -> Run:
     if document["format"] != FORMAT:
         raise ValueError(f"format {document['format']!r}")
-    fault = document["fault"]
+    phone = _typed(document, "phone", dict)
+    _check_phone(phone, queries)
     return Run(
-        scenario=str(document["scenario"]),
-        title=str(document["title"]),
+        scenario=_typed(document, "scenario", str),
+        title=_typed(document, "title", str),
         verdict=Verdict(document["verdict"]),
-        reason=str(document["reason"]),
-        number=int(document["number"]),
-        fault=fault and FaultWindow(fault["what"], tuple(fault["targets"]), fault["began_ns"], fault["reverted_ns"]),
-        proof=tuple(Proof(p["holds"], p["sentence"], p["evidence"]) for p in document["proof"]),
+        reason=_typed(document, "reason", str),
+        number=_typed(document, "number", int),
+        fault=None if document["fault"] is None else _fault(_typed(document, "fault", dict)),
+        proof=tuple(
+            Proof(_typed(proof, "holds", bool), _typed(proof, "sentence", str), _typed(proof, "evidence", dict))
+            for proof in _typed(document, "proof", list)
+        ),
         queries=queries,
         announcements=announcements,
-        phone=document["phone"],
-        settings=document["settings"],
-        versions=document["versions"],
-        machine=document["machine"],
+        phone=phone,
+        settings=_typed(document, "settings", dict),
+        versions=_typed(document, "versions", dict),
+        machine=_typed(document, "machine", dict),
     )
+
+
+def _fault(fields: dict[str, Any]) -> FaultWindow:
+    targets = _typed(fields, "targets", list)
+    if not all(isinstance(target, str) for target in targets):
+        raise TypeError("targets")
+    reverted_ns = None if fields["reverted_ns"] is None else _typed(fields, "reverted_ns", int)
+    return FaultWindow(_typed(fields, "what", str), tuple(targets), _typed(fields, "began_ns", int), reverted_ns)
+
+
+def _check_phone(phone: dict[str, Any], queries: tuple[Record, ...]) -> None:
+    """What the report reads of the phone's summary, and that all queries it counted are there."""
+    if "clock" in phone:
+        _typed(phone, "clock", dict)
+    if "schedule" in phone:
+        timeout_s = _typed(phone, "schedule", dict).get("timeout_s", 1)
+        if type(timeout_s) not in (int, float) or not timeout_s > 0:
+            raise ValueError(f"timeout_s {timeout_s!r}")
+    if "counts" in phone:
+        counted = _typed(_typed(phone, "counts", dict), "sent", int)
+        if counted != (found := wire_counts(queries)["sent"]):
+            raise ValueError(f"{found} of the {counted} queries that the phone sent are in its records")
+
+
+def _typed(fields: Any, name: str, kind: type[_T]) -> _T:
+    """The value of a field, which must be of exactly that type (a bool is no int)."""
+    if type(value := fields[name]) is not kind:
+        raise TypeError(f"{name} {value!r}")
+    return value

@@ -1,10 +1,12 @@
-"""The table of a report in four forms: terminal, Markdown, CSV, JSON. One row per scenario; CSV has one per run."""
+"""The table of a report in four forms: terminal, Markdown, CSV, JSON. One row per scenario and conditions of its runs;
+CSV has one per run.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +43,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one scenario, with their numbers."""
+    """The runs of one scenario under the same conditions, with their numbers."""
 
     scenario: str
     title: str
     runs: tuple[Run, ...]
     summaries: tuple[RunSummary, ...]
+    variant: str = ""  # what sets it apart from the scenario's other groups, such as `bfd_interval_ms 50`
+
+    @property
+    def name(self) -> str:
+        return str(Cell(self.scenario, self.variant))
 
     @property
     def verdict(self) -> Verdict:
@@ -59,19 +66,50 @@ class Group:
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-    """By scenario, in the order in which scenarios first occur; repeats by number."""
+    """By scenario and conditions, in the order in which they first occur; repeats by number.
+
+    A median over runs with other settings, rates or lengths would be a figure of nothing.
+    """
     groups = []
     for scenario in dict.fromkeys(run.scenario for run in runs):
-        mine = tuple(sorted((r for r in runs if r.scenario == scenario), key=lambda r: (r.number, r.start_ns)))
-        groups.append(Group(scenario, mine[0].title, mine, tuple(summarize(run) for run in mine)))
+        alike: dict[tuple[tuple[str, str], ...], list[Run]] = {}
+        for run in runs:
+            if run.scenario == scenario:
+                alike.setdefault(tuple(sorted(conditions(run).items())), []).append(run)
+        every = [conditions(found[0]) for found in alike.values()]
+        for found, mine in zip(alike.values(), every, strict=True):
+            repeats = tuple(sorted(found, key=lambda r: (r.number, r.start_ns)))
+            numbers = tuple(summarize(run) for run in repeats)
+            groups.append(Group(scenario, repeats[0].title, repeats, numbers, _variant(mine, every)))
     return groups
+
+
+# Of the phone's schedule; its seed and its random names differ in every run and are meant to.
+_SCHEDULE = ("rate", "duration_s", "transport", "one_flow", "mix", "clients", "timeout_s", "stall_s")
+
+
+def conditions(run: Run) -> dict[str, str]:
+    """What runs must share to be repeats of each other; a lab's name makes no difference."""
+    schedule = run.phone.get("schedule", {})
+    found = {**run.settings, **{name: schedule[name] for name in _SCHEDULE if name in schedule}}
+    return {
+        name: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in found.items()
+        if name != "lab"
+    }
+
+
+def _variant(mine: Mapping[str, str], every: Sequence[Mapping[str, str]]) -> str:
+    names = dict.fromkeys(name for one in every for name in one)
+    differing = [name for name in names if len({one.get(name) for one in every}) > 1]
+    return ", ".join(f"{name} {mine.get(name, NOTHING)}" for name in differing)
 
 
 def cells(one: Group) -> dict[str, Cell]:
     """A scenario's row, by heading. A scenario whose runs are all void shows no numbers."""
     valid = one.valid
     row = {
-        "scenario": Cell(one.scenario),
+        "scenario": Cell(one.scenario, one.variant),
         "verdict": Cell(one.verdict.value.upper()),
         "runs": Cell(str(len(one.runs)) if len(valid) == len(one.runs) else f"{len(valid)} of {len(one.runs)}"),
         "sent": _number(s.sent for s in valid),
@@ -108,10 +146,11 @@ def terminal(groups: Sequence[Group], width: int | None = None) -> Table:
 def _narrow(groups: Sequence[Group]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for heading in NARROW_HEADINGS:
-        table.add_column(heading, justify="left" if heading in _LEFT else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in _LEFT else "right", no_wrap=heading != "scenario")
     for one in groups:
         row = cells(one)
         shown = [Text(row[heading].main) for heading in NARROW_HEADINGS]
+        shown[0] = Text(one.name)  # two of one name are told apart
         shown[1].stylize(f"bold {_COLORS[one.verdict]}")
         table.add_row(*shown)
     return table
@@ -120,7 +159,7 @@ def _narrow(groups: Sequence[Group]) -> Table:
 def reasons(groups: Sequence[Group]) -> list[str]:
     """One sentence per run that is void or failed."""
     return [
-        f"{one.scenario}, run {run.number}: {run.verdict.value.upper()}: {run.reason}"
+        f"{one.name}, run {run.number}: {run.verdict.value.upper()}: {run.reason}"
         for one in groups
         for run in one.runs
         if run.verdict is not Verdict.OK
@@ -138,6 +177,7 @@ def markdown(groups: Sequence[Group]) -> str:
 _CSV_COLUMNS = (
     "scenario", "run", "verdict", "sent", "lost", "stalled", "servfail", "wrong", "felt_outage_s", "worst_gap_queries",
     "worst_gap_s", "withdrawn_after_s", "returned_after_s", "share", "late_p99_ms", "skipped", "start_utc", "reason",
+    "conditions",
 )  # fmt: skip
 
 
@@ -153,6 +193,7 @@ def csv_text(groups: Sequence[Group]) -> str:
                 one.scenario, run.number, s.verdict.value, s.sent, s.lost, s.stalled, s.servfail, s.wrong,
                 s.felt_outage_s, s.worst_gap.queries, s.worst_gap.seconds, s.withdrawn_after_s, s.returned_after_s,
                 share, s.phone.late_p99_ms, s.phone.skipped, run.start_utc, s.reason,
+                " ".join(f"{name}={value}" for name, value in conditions(run).items()),
             ])  # fmt: skip
     return out.getvalue()
 

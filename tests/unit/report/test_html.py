@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -87,3 +88,21 @@ def test_the_run_in_the_middle_is_shown_first() -> None:
     assert "<b>Run 1 of 3</b>" in shown
     assert "<b>Run 2 of 3</b>" in hidden
     assert "<b>Run 3 of 3</b>" in hidden
+
+
+def test_what_never_left_did_not_fail_to_return(page: str) -> None:
+    wan = page[page.index('<section id="scenario-wan-down">') :]
+
+    assert "<dt>withdrawn after</dt><dd>never</dd>" in wan
+    assert "<dt>returned after</dt><dd>-</dd>" in wan
+
+
+def test_groups_of_one_scenario_have_an_anchor_each() -> None:
+    kill = samples.several()[0]
+    groups = tables.group([kill, replace(kill, settings={**kill.settings, "bfd": "3 x 50 ms"})])
+    balance = Balance()
+    balance.feed(html.page(groups))
+
+    assert len(balance.ids) == 2
+    assert {link.removeprefix("#") for link in balance.links} == balance.ids
+    assert "2 runs of 1 scenario " in html.page(groups)

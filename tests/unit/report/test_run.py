@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,55 @@ def test_a_damaged_file_is_refused_with_its_place(
 
     assert sentence in caught.value.problem
     assert str(tmp_path) in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("phone", []), ("phone.clock", 5), ("phone.schedule", "fast"), ("phone.schedule.timeout_s", "2"),
+        ("phone.schedule.timeout_s", 0), ("phone.counts", None), ("settings", [1]), ("versions", "1"), ("machine", 3),
+        ("fault", []), ("fault.targets", "node01"), ("fault.targets", [1]), ("fault.began_ns", "1"),
+        ("fault.reverted_ns", 1.5), ("proof", {}), ("proof.0.holds", "yes"), ("proof.0.evidence", None),
+        ("number", "1"), ("title", None), ("verdict", []),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_refused(freeze: Run, tmp_path: Path, place: str, value: object) -> None:
+    run.write(freeze, tmp_path)
+    document = json.loads((tmp_path / run.RUN_FILE).read_text())
+    *way, last = place.split(".")
+    inner = document
+    for step in way:
+        inner = inner[int(step) if step.isdigit() else step]
+    inner[last] = value
+    (tmp_path / run.RUN_FILE).write_text(json.dumps(document))
+
+    with pytest.raises(ReportError, match="does not describe a run"):
+        run.read(tmp_path)
+
+
+def test_records_that_end_too_early_are_refused(freeze: Run, tmp_path: Path) -> None:
+    """Cut at the end of a line, as a copy that stopped: each line is fine, and every figure would be wrong."""
+    run.write(freeze, tmp_path)
+    lines = (tmp_path / run.QUERIES_FILE).read_text().splitlines(keepends=True)
+    (tmp_path / run.QUERIES_FILE).write_text("".join(lines[:500]))
+
+    with pytest.raises(ReportError, match="500 of the 900 queries that the phone sent"):
+        run.read(tmp_path)
+
+
+def test_a_full_disk_leaves_no_half_run(freeze: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Path.write_text
+
+    def half(path: Path, text: str, encoding: str) -> int:  # noqa: ARG001
+        written(path, text[: len(text) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match="No space left"):
+        run.write(freeze, tmp_path / "run-1")
+
+    with pytest.raises(ReportError, match="No run in"):
+        run.find([tmp_path])
 
 
 @pytest.mark.parametrize("missing", [run.RUN_FILE, run.QUERIES_FILE, run.ANNOUNCEMENTS_FILE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -51,6 +52,42 @@ def test_repeats_are_grouped_in_order_of_their_number(runs: tuple[Run, ...]) -> 
     (freeze,) = (g for g in tables.group(runs[::-1]) if g.scenario == "freeze")
 
     assert [run.number for run in freeze.runs] == [1, 2, 3]
+
+
+def under(run: Run, **settings: object) -> Run:
+    schedule = {**run.phone["schedule"], **{key: settings.pop(key) for key in ("rate", "seed") if key in settings}}
+    return replace(run, settings={**run.settings, **settings}, phone={**run.phone, "schedule": schedule})
+
+
+def test_runs_under_other_conditions_are_no_repeats(runs: tuple[Run, ...]) -> None:
+    # given three runs of `freeze` with one BFD interval, one with another, one at another rate
+    freezes = [under(run, bfd_interval_ms=100) for run in runs if run.scenario == "freeze"]
+    others = [under(freezes[0], bfd_interval_ms=50), under(freezes[0], rate=100.0)]
+    # when
+    groups = tables.group([*freezes, *others])
+    # then each has a row, which says what is different, in every form
+    assert [(g.variant, len(g.runs)) for g in groups] == [
+        ("bfd_interval_ms 100, rate 20.0", 3),
+        ("bfd_interval_ms 50, rate 20.0", 1),
+        ("bfd_interval_ms 100, rate 100.0", 1),
+    ]
+    assert "| freeze (bfd_interval_ms 50, rate 20.0) | OK | 1 |" in tables.markdown(groups)
+    lines = list(csv.DictReader(tables.csv_text(groups).splitlines()))
+    assert ["bfd_interval_ms=50" in line["conditions"] for line in lines] == [False] * 3 + [True, False]
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(tables.terminal(groups, console.width))
+    text = capture.get()
+    assert "…" not in text
+    assert text.count("bfd_interval_ms") == 3
+
+
+def test_a_repeat_may_differ_in_seed_and_in_the_name_of_its_lab(runs: tuple[Run, ...]) -> None:
+    freezes = [under(run, seed=run.number, lab=f"lab{run.number}") for run in runs if run.scenario == "freeze"]
+
+    [group] = tables.group(freezes)
+
+    assert (group.variant, group.name, len(group.runs)) == ("", "freeze", 3)
 
 
 def test_csv_has_one_line_per_run_with_raw_numbers(groups: list[tables.Group]) -> None:

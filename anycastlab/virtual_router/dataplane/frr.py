@@ -63,6 +63,8 @@ def render(snapshot: Snapshot, version: Version, interfaces: Interfaces, hostnam
     ipv6 = singleton(snapshot, "/ipv6/settings")
     if truth(ipv6, "disable-ipv6") or not truth(ipv6, "forward", default=True):
         lines.append("no ipv6 forwarding")
+    # By default zebra waits 10 ms for more changes before it tells the kernel of one; nothing of RouterOS is in that.
+    lines.append("zebra work-queue 0")
     if bgp:
         lines.append("bgp route-map delay-timer 1")
     lines += ["service integrated-vtysh-config", "!"]

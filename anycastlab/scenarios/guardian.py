@@ -203,14 +203,18 @@ class Guard:
         self._expect(ARMED)
 
     def undo(self) -> None:
-        """Undo the fault now, undisturbed by signals; does nothing the second time."""
+        """Undo the fault now, undisturbed by signals; does nothing the second time.
+
+        The guardian stays until this context is left, for what only it ends.
+        """
         if not self._armed:
             return
         with undisturbed():
             undo(self._stage, self._actions)
             record_path(self._stage.lab.name).unlink(missing_ok=True)
             self._armed = False
-            self._tell(DONE)
+            with contextlib.suppress(OSError):
+                self._tell(orders(self._stage, self._always))
 
     def _dismiss(self) -> None:
         """End the child. One that was not told `done` undoes the fault first, and is waited for."""

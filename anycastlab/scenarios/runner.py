@@ -64,9 +64,9 @@ def run_once(
     clock = Clock(stage, sleep)
     with guard as guarding:
         try:
-            if scenario.prepare:
-                guarding.arm(scenario.restore)
-                stage.do(*scenario.prepare)
+            # Also without anything to restore: the guardian ends the instruments of a runner that is killed.
+            guarding.arm(scenario.restore)
+            stage.do(*scenario.prepare)
             # The names' order differs between repeats; the seed is in the phone's summary.
             seed = random.randrange(1 << 31)
             scheduled_s = lengths.total_s + timing.SCHEDULE_SPARE_S

@@ -202,7 +202,8 @@ import json, sys, time
 from anycastlab.scenarios import guardian
 from anycastlab.scenarios.actions import OnHost
 from tests.unit.scenarios.test_guardian import stage
-with guardian.exclusive("unit", print) as lock, guardian.Guard(stage(), lock) as guard:
+always = (OnHost(("touch", sys.argv[1] + " instruments")),)
+with guardian.exclusive("unit", print) as lock, guardian.Guard(stage(), lock, always) as guard:
     guard.arm((OnHost(("touch", sys.argv[1])),))
     print("broken", flush=True)
     exec(sys.argv[2])
@@ -241,6 +242,26 @@ def test_a_runner_that_is_killed_in_mid_fault_leaves_nothing_broken(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("on_host")
+@pytest.mark.parametrize(
+    ("before", "undone"),
+    [("guard.arm(())", False), ("pass", True), ("guard.undo()", True)],
+    ids=["calm", "hold", "after"],
+)
+def test_the_instruments_of_a_killed_runner_end_with_it(tmp_path: Path, before: str, undone: bool) -> None:
+    """In the calm before the fault, while it holds, and in the calm after it."""
+    marker, instruments = tmp_path / "undone", tmp_path / "undone instruments"
+    runner = start_runner(marker, f"{before}; print('now', flush=True); time.sleep(600)")
+    assert runner.stdout is not None
+    assert runner.stdout.readline() == "now\n"
+    assert not instruments.exists()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.communicate(timeout=60)
+    with guardian.exclusive("unit", print):
+        assert (marker.exists(), instruments.exists()) == (undone, True)
+        assert not guardian.record_path("unit").exists()
+
+
+@pytest.mark.usefixtures("on_host")
 @pytest.mark.parametrize(("then", "code"), [("pass", 0), ("raise SystemExit(3)", 3), ("guard.undo()", 0)])
 def test_a_runner_that_ends_undoes_by_itself(tmp_path: Path, then: str, code: int) -> None:
     marker = tmp_path / "undone"
@@ -248,6 +269,7 @@ def test_a_runner_that_ends_undoes_by_itself(tmp_path: Path, then: str, code: in
     _, complaints = runner.communicate(timeout=60)
     assert (runner.returncode, complaints) == (code, "")
     assert marker.exists()
+    assert not (tmp_path / "undone instruments").exists()  # the runner has its own way to end them
     assert not guardian.record_path("unit").exists()
 
 

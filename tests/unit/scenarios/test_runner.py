@@ -55,7 +55,7 @@ def test_everything_in_its_order() -> None:
     house = House()
     run = house.run()
     assert house.stage.log == [
-        "guarded", "start", "aimed", "armed", STOP, BREAK, "proof", ("undone", MEND), ("undone", START),
+        "guarded", "armed", "start", "aimed", "armed", STOP, BREAK, "proof", ("undone", MEND), ("undone", START),
         "finish", "clean", "unguarded",
     ]  # fmt: skip
     assert (run.scenario, run.number, run.verdict, run.reason) == ("something", 1, Verdict.OK, "")

@@ -14,6 +14,7 @@ from typing import Final
 
 import bcrypt
 
+from anycastlab import private_file
 from anycastlab.node.errors import NodeError
 from anycastlab.paths import state_dir
 
@@ -49,18 +50,9 @@ def password_file() -> Path:
 
 def _generate(path: Path) -> str:
     password = secrets.token_urlsafe(_RANDOM_BYTES)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{password}\n")
-        try:
-            os.link(fresh, path)  # whole or not at all, and only the first of two runs
-        except FileExistsError:
+        if not private_file.create(path, f"{password}\n"):  # another run made one meanwhile: it is everybody's
             return path.read_text(encoding="utf-8").strip()
-        finally:
-            fresh.unlink()
     except OSError as error:
         raise NodeError(
             f"The password file {path} cannot be written: {error.strerror}.",

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from anycastlab import private_file
 from anycastlab.routeros.errors import NoCredentials, RouterDenied
 
 USER_VARIABLE = "ANYCASTLAB_ROUTER_USER"
@@ -52,10 +53,9 @@ def generated_password(entry: str, user: str, state: Path, environment: Mapping[
 def store_credentials(host: str, user: str, password: str, state: Path) -> Path:
     """Writes or replaces a router's entry; the file is 0600 from its first byte on."""
     path = state / FILE_NAME
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries = _entries(path, host)
     entries[host] = {"user": user, "password": password}
-    _write(path, entries)
+    _write(path, entries, host)
     return path
 
 
@@ -70,16 +70,15 @@ def forget_credentials(host: str, state: Path) -> bool:
     entries = _entries(path, host)
     if entries.pop(host, None) is None:
         return False
-    _write(path, entries)
+    _write(path, entries, host)
     return True
 
 
-def _write(path: Path, entries: dict[str, dict[str, str]]) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(entries, file, indent=1)
-    new.replace(path)
+def _write(path: Path, entries: dict[str, dict[str, str]], host: str) -> None:
+    try:
+        private_file.replace(path, json.dumps(entries, indent=1))
+    except OSError as error:
+        raise RouterDenied(f"{path} cannot be written: {error.strerror}.", "Correct its owner.", host) from None
 
 
 def _entries(path: Path, host: str) -> dict[str, dict[str, str]]:

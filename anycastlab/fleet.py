@@ -20,7 +20,9 @@ from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.inventory_file import read
 from anycastlab.site.load import from_inventory
+from anycastlab.status import built
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import LAB_CLIENT
 
@@ -43,23 +45,24 @@ class Fleet:
     """The hosts of one inventory file. Connections are made when a host is first used."""
 
     def __init__(self, inventory_file: str, data: Mapping[str, Any] | None = None) -> None:
-        path = Path(inventory_file)
-        if not path.is_file():
+        if not Path(inventory_file).is_file():
             raise FleetError(
                 f"There is no inventory file {inventory_file}.",
                 "Run this in the folder with deploy.py, or give --inventory.",
             )
-        from pyinfra_cli.inventory import make_inventory
-
         self._state = State()
         with ctx_state.use(self._state):
-            inventory = make_inventory(str(path), override_data=dict(data or {}), cwd=str(Path.cwd()))
+            inventory = read(inventory_file, data)
         self._state.init(inventory, Config())
         self.inventory = inventory
 
     @cached_property
     def site(self) -> Site:
         return from_inventory(self.inventory)
+
+    def require_built(self) -> None:
+        """Raises an error with one sentence for a lab that is not built, or whose server cannot be asked."""
+        built.require_built(self.site)
 
     def names(self) -> list[str]:
         return sorted(short_name(host) for host in self.inventory)

@@ -145,7 +145,7 @@ def table(states: Sequence[NodeProbe]) -> str:
     for state in states:
         shown = [_shown(state.questions.get(name)) for name in ("resolver", "local", "wan")]
         p95 = "-" if state.p95_s is None else f"{1000 * state.p95_s:.1f} ms"
-        word = f"{state.state} (drained)" if state.drained else state.state
+        word = _word(state)
         rows.append((state.name, word, _age(state.since_s), *shown, p95))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -201,6 +201,12 @@ def _wait(run: Run, node: str, done: Callable[[NodeProbe], bool], seconds: float
 def _require_known(node: str, known: Mapping[str, object]) -> None:
     if node not in known:
         raise DrainError(f"There is no node {node}.", f"The nodes are {', '.join(known)}.")
+
+
+def _word(state: NodeProbe) -> str:
+    if not state.drained:
+        return state.state
+    return "drained" if state.state == "withdrawn" else f"{state.state} (drained)"
 
 
 def _shown(question: Question | None) -> str:

@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 def probe(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     """Show what each node's health probe thinks: state, since when, why, and its last answers. Exit 2: not healthy."""
     from anycastlab import probe_control
+    from anycastlab.errors import AnycastlabError
     from anycastlab.fleet import in_parallel
 
     fleet, names = _fleet(inventory, data)
-    states = probe_control.probe_states(fleet.run_plain, names, in_parallel)
-    if as_json:
+    problem = None
+    try:
+        fleet.require_built()
+    except AnycastlabError as error:
+        problem = str(error)
+        states = [probe_control.NodeProbe(name, "unknown", reason=problem) for name in names]
+    else:
+        states = probe_control.probe_states(fleet.run_plain, names, in_parallel)
+    if problem and not as_json:
+        click.echo(f"! {problem}")
+    elif as_json:
         click.echo(json.dumps([state.to_dict() for state in states], indent=2))
     else:
         click.echo(probe_control.table(states))
@@ -42,7 +52,7 @@ def drain(inventory: str, data: tuple[str, ...], node: str, force: bool) -> int:
     from anycastlab import probe_control
     from anycastlab.fleet import in_parallel
 
-    fleet, names = _fleet(inventory, data)
+    fleet, names = _built(inventory, data)
     state = probe_control.drain(fleet.run_plain, names, node, force=force, each=in_parallel)
     click.echo(f"{node} is out of service: {state.reason}.")
     return OK
@@ -56,10 +66,17 @@ def undrain(inventory: str, data: tuple[str, ...], node: str) -> int:
     """Put NODE back into service."""
     from anycastlab import probe_control
 
-    fleet, names = _fleet(inventory, data)
+    fleet, names = _built(inventory, data)
     state = probe_control.undrain(fleet.run_plain, names, node)
     click.echo(f"{node} is back in service: {state.reason}.")
     return OK
+
+
+def _built(inventory: str, data: tuple[str, ...]) -> tuple[Fleet, list[str]]:
+    """Like `_fleet`, for commands that make no sense where there is nothing."""
+    fleet, names = _fleet(inventory, data)
+    fleet.require_built()
+    return fleet, names
 
 
 def _fleet(inventory: str, data: tuple[str, ...]) -> tuple[Fleet, list[str]]:

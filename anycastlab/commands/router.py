@@ -26,7 +26,9 @@ def plan(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     from anycastlab.routeros.control import plan_router
     from anycastlab.routeros.render import render_json, render_text
 
-    site = Fleet(inventory, parse_data(data)).site
+    fleet = Fleet(inventory, parse_data(data))
+    fleet.require_built()
+    site = fleet.site
     planned = plan_router(site)
     if as_json:
         click.echo(json.dumps(render_json(planned.plan, site.router.api_host), indent=2))
@@ -47,6 +49,7 @@ def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     from anycastlab.status.session_view import explainer
 
     fleet = Fleet(inventory, parse_data(data))
+    fleet.require_built()
     explain = explainer(lambda node, argv: fleet.run(node.name, argv).stdout)
     found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client), explain=explain)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
@@ -64,7 +67,9 @@ def restore(inventory: str, data: tuple[str, ...], file: Path, dry: bool) -> int
     from anycastlab.routeros.control import plan_restore_router, restore_router
     from anycastlab.routeros.render import render_text
 
-    site = Fleet(inventory, parse_data(data)).site
+    fleet = Fleet(inventory, parse_data(data))
+    fleet.require_built()
+    site = fleet.site
     planned = plan_restore_router(site, file)
     click.echo(render_text(planned.plan, site.router.api_host))
     if dry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 
 from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
@@ -17,14 +16,23 @@ from anycastlab.commands.options import data_option, inventory_option, json_opti
 @json_option
 def status(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     """Show nodes, router and service as they are now. Exit 0: healthy, 2: not."""
+    from anycastlab.errors import AnycastlabError
     from anycastlab.fleet import Fleet
     from anycastlab.status.gather import gather
+    from anycastlab.status.model import Status
     from anycastlab.status.router import read_router
-    from anycastlab.status.table import render
+    from anycastlab.status.table import console, render
 
-    found = gather(Fleet(inventory, parse_data(data)), read_router)
+    fleet = Fleet(inventory, parse_data(data))
+    site = fleet.site  # what is wrong with it is an error, and not a state
+    try:
+        fleet.require_built()
+    except AnycastlabError as error:
+        found = Status.unknown(site, str(error))
+    else:
+        found = gather(fleet, read_router)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        Console(highlight=False).print(render(found))
+        console().print(render(found))
     return PENDING if found.complaints() else OK

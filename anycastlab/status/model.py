@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from anycastlab.site import Site
+
 
 @dataclass(frozen=True)
 class NodeStatus:
@@ -42,12 +44,24 @@ class ServiceStatus:
 
 @dataclass(frozen=True)
 class Status:
+    """`problem`: why nothing could be looked at, such as a lab that is not built; everything else is unknown then."""
+
     nodes: tuple[NodeStatus, ...]
     router: RouterStatus
     service: ServiceStatus
+    problem: str | None = None
+
+    @classmethod
+    def unknown(cls, site: Site, problem: str) -> Status:
+        """What the inventory says, and of everything else that it could not be found out."""
+        nodes = tuple(NodeStatus(n.name, str(n.address), resolver=n.resolver, problem=problem) for n in site.nodes)
+        router = RouterStatus(str(site.router.router_id), problem=problem)
+        return cls(nodes, router, ServiceStatus(str(site.service.address), problem=problem), problem)
 
     def complaints(self) -> list[str]:
         """One sentence for each thing that is not as it should be; empty: healthy."""
+        if self.problem:
+            return [self.problem]
         found: list[str] = []
         for node in self.nodes:
             if node.problem:

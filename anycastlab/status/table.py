@@ -1,26 +1,39 @@
-"""`Status` as a person reads it: two tables and, if anything is wrong, a sentence for each thing."""
+"""`Status` as a person reads it: two tables and, if anything is wrong, a sentence for each thing.
+
+A table that is too wide for the terminal leaves out what matters least; its cells are never broken into lines.
+"""
 
 from __future__ import annotations
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from anycastlab.status.model import NodeStatus, Status
 
 _GOOD, _BAD, _UNKNOWN = "green", "bold red", "dim"
+# What is left out, one after the other, until the table fits: it seldom differs between nodes, and never changes.
+_DISPENSABLE = ("machine", "version")
+_ANY_WIDTH = 100_000  # characters; who reads a pipe or a file breaks lines, or does not, as they like
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, or without end when it is none."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=_ANY_WIDTH)
 
 
 def render(status: Status) -> Group:
     """A rich renderable; plain text when the console is no terminal."""
-    nodes = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers"):
-        nodes.add_column(heading, overflow="fold")
-    for node in status.nodes:
-        nodes.add_row(*_row(node))
+    complaints = [Text(f"! {sentence}", _BAD) for sentence in status.complaints()]
+    if status.problem:
+        return Group(*complaints)
     router, service = status.router, status.service
     facts = Table.grid(padding=(0, 2))
+    facts.add_column(no_wrap=True)
+    facts.add_column()
     facts.add_row("router", f"{router.address}  RouterOS {router.version or 'unknown'}")
     facts.add_row("next hops", ", ".join(router.next_hops) or Text("none", _BAD))
     redirect = {
@@ -31,19 +44,47 @@ def render(status: Status) -> Group:
     facts.add_row("last resort", redirect[router.redirect_active])
     answer = Text(f"answered by {service.answered_by}", _GOOD) if service.answers else Text("no answer", _BAD)
     facts.add_row(f"service {service.address}", answer)
-    complaints = [Text(f"! {sentence}", _BAD) for sentence in status.complaints()]
-    return Group(nodes, facts, *complaints)
+    return Group(_Nodes(status.nodes), Text(), facts, *complaints)
 
 
-def _row(node: NodeStatus) -> tuple[str | Text, ...]:
+class _Nodes:
+    """The table of nodes, with as many columns as there is room for."""
+
+    def __init__(self, nodes: tuple[NodeStatus, ...]) -> None:
+        self._nodes = nodes
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for left_out in range(len(_DISPENSABLE) + 1):
+            table = _table(self._nodes, frozenset(_DISPENSABLE[:left_out]))
+            if Measurement.get(console, options.update(max_width=_ANY_WIDTH), table).maximum <= options.max_width:
+                break
+        yield table
+
+
+def _table(nodes: tuple[NodeStatus, ...], left_out: frozenset[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    rows = [_row(node, "version" not in left_out) for node in nodes]
+    for heading in _HEADINGS:
+        if heading not in left_out:
+            table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell for heading, cell in zip(_HEADINGS, row, strict=True) if heading not in left_out))
+    return table
+
+
+_HEADINGS = ("node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers")
+
+
+def _row(node: NodeStatus, version: bool) -> tuple[str | Text, ...]:
     def state(value: str | None, good: str) -> Text:
-        return Text(value or "-", _GOOD if value == good else _BAD if value else _UNKNOWN)
+        # Both kinds of session are "up" when they are as they should be, else what their standard calls their state.
+        return Text("up", _GOOD) if value == good else Text(value or "-", _BAD if value else _UNKNOWN)
 
     def flag(value: bool) -> Text:
         return Text("yes", _GOOD) if value else Text("no", _BAD)
 
     announced = Text("drained", "yellow") if node.drained and not node.announced else flag(node.announced)
-    resolver = f"{node.resolver} {node.version or ''}".rstrip()
+    resolver = f"{node.resolver} {node.version.removeprefix('v')}" if version and node.version else node.resolver or "-"
     return (
         node.name,
         node.address,

@@ -1,0 +1,89 @@
+"""The status is readable in 80 columns, and whole where it is not a terminal that reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from anycastlab.status import table
+from anycastlab.status.model import Status
+from tests.unit.site.test_load import build, lab
+from tests.unit.status.test_status import healthy
+
+
+def shown(status: Status, width: int) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=width, highlight=False).print(table.render(status))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def with_nodes(**changes: Any) -> Status:
+    status = healthy()
+    return replace(status, nodes=tuple(replace(node, **changes) for node in status.nodes))
+
+
+def rows(lines: list[str]) -> list[list[str]]:
+    """Heading and nodes as words, up to the empty line after them."""
+    return [line.split() for line in lines[: lines.index("")] if "─" not in line]
+
+
+def test_a_healthy_lab_in_80_columns_has_every_column() -> None:
+    lines = shown(healthy(), 80)
+    assert max(map(len, lines)) <= 80
+    assert rows(lines) == [
+        ["node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers"],
+        *(
+            [name, f"10.1.2.{number}", "x86_64", "adguardhome", "0.107.79", "up", "up", "yes", "yes"]
+            for name, number in (("node01", 11), ("node02", 12), ("node03", 13))
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address": "192.168.100.100", "architecture": "aarch64", "version": "v0.107.79-beta.12"},
+        {"bgp": "OpenConfirm", "bfd": None, "announced": False, "drained": True, "architecture": "riscv64"},
+    ],
+)
+def test_what_does_not_fit_is_left_out_and_never_broken(changes: dict[str, Any]) -> None:
+    status = with_nodes(**changes)
+    heading, *nodes = rows(shown(status, 80))
+    assert "machine" not in heading
+    assert [row[:2] for row in nodes] == [[node.name, node.address] for node in status.nodes]
+    assert len(nodes) == 3
+    assert max(map(len, shown(replace(status, router=healthy().router), 80)[:5])) <= 80
+    wide, *_ = rows(shown(status, 200))
+    assert "machine" in wide
+
+
+def test_a_session_that_is_not_there_is_named_as_its_standard_does() -> None:
+    lines = shown(with_nodes(bgp="Active", bfd="down"), 80)
+    assert rows(lines)[1][-4:-2] == ["Active", "down"]
+    assert any("the BGP session to the router is Active" in line for line in lines)
+
+
+def test_nothing_is_broken_where_no_terminal_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    status = replace(with_nodes(announced=False), router=replace(healthy().router, next_hops=tuple("abcdefgh" * 30)))
+    table.console().print(table.render(status))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert len(rows(lines)) == 4
+    assert rows(lines)[0][2] == "machine"
+    assert len([line for line in lines if line.startswith("next hops")]) == 1
+    assert lines[-1] == "! node03 does not announce the service address."
+    assert max(map(len, out.getvalue().splitlines())) < 1000  # no padding without end either
+
+
+def test_a_lab_that_is_not_built_is_one_sentence() -> None:
+    status = Status.unknown(build(lab()), "The lab lab is not built. Run `make lab`, or `anycastlab up`.")
+    assert shown(status, 80) == ["! The lab lab is not built. Run `make lab`, or `anycastlab up`."]
+    assert [node["name"] for node in status.to_json()["nodes"]] == ["node01", "node02", "node03"]
+    assert status.to_json()["problem"] == status.complaints()[0]
+    assert not status.to_json()["service"]["answers"]

@@ -7,6 +7,7 @@ host takes part in the barrier at its end.
 from pyinfra import host, inventory
 
 from anycastlab.site.load import from_inventory
+from anycastlab.turn import take_turn
 from tasks.barrier import barrier
 from tasks.check import check
 from tasks.lab import surroundings
@@ -14,6 +15,7 @@ from tasks.node import fresh_nodes, serving_node
 from tasks.router import router
 
 site = from_inventory(inventory)  # everything is validated before the first operation
+take_turn(site)  # nobody else changes this home until the run has ended
 
 surroundings(site)  # embedded lab only: the internet, the router's machine, the clients
 fresh_nodes(site)  # nodes that serve nobody yet: all at once

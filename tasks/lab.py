@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from pyinfra import host
+from pyinfra import host, inventory, logger
 from pyinfra.api import deploy
 
 from anycastlab import bundle
 from anycastlab.incus.operations import instance
-from anycastlab.lab import router, specs, upstream
+from anycastlab.lab import ipv6, router, specs, upstream
 from anycastlab.lab.base_image import alias_of, base_image
 from anycastlab.lab.configured import configured
 from anycastlab.lab.credentials import lab_password
@@ -16,16 +16,23 @@ from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.node.managed import ManagedFile
 from anycastlab.site import Site
 from anycastlab.site.load import router_version
+from anycastlab.status import built
 
 
 def surroundings(site: Site) -> None:
     """Everything of the lab that is not a node."""
     if "upstream" in host.groups:
+        _tell_of_forgotten()
         _upstream()
     elif "router_machine" in host.groups:
         _router_machine(site=site)
     elif "clients" in host.groups:
         _client(site=site)
+
+
+def _tell_of_forgotten() -> None:
+    for name in built.forgotten(Lab(host.data.lab), built.names_in(list(inventory))):
+        logger.warning(built.reminder(name))
 
 
 def machine(spec: InstanceSpec, rebuild: bool | None = None) -> None:
@@ -57,6 +64,7 @@ def _upstream() -> None:
 def _router_machine(site: Site) -> None:
     data = host.data
     machine(specs.router_spec(Lab(data.lab)))
+    ipv6.addresses(name="IPv6", legs=ipv6.router_legs() if site.service.address6 else ())
     configured(name="RouterOS stand-in", files=partial(_stand_in, site, data), units=(router.UNIT,))
 
 
@@ -64,12 +72,14 @@ def _stand_in(site: Site, data: Any, create: bool) -> tuple[ManagedFile, ...]:
     """Its files; its password is made when the deploy really runs."""
     password = lab_password(Lab(data.lab), site.router.user, create=create)
     program = bundle.bundle("anycastlab.virtual_router")
-    return router.files(program, router.config(router_version(data.router_version), site.router.user, password))
+    version, twin = router_version(data.router_version), site.service.address6 is not None
+    return router.files(program, router.config(version, site.router.user, password, ipv6=twin))
 
 
 @deploy("Lab: a client")
 def _client(site: Site) -> None:
     data = host.data
     machine(specs.client_spec(Lab(data.lab), data.incus_instance, data.number, site.service.address))
+    ipv6.addresses(name="IPv6", legs=ipv6.client_legs(data.number) if site.service.address6 else ())
     phone = ManagedFile("/usr/local/lib/anycastlab/phone.pyz", bundle.bundle("anycastlab.phone"), mode=0o755)
     configured(name="Phone", files=lambda _: (phone,))

@@ -12,7 +12,6 @@ import click
 
 from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, parse_data
-from anycastlab.commands.turn import turn
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -30,9 +29,34 @@ def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: b
 @click.command()
 @inventory_option
 @data_option
-def down(inventory: str, data: tuple[str, ...]) -> int:
-    """Remove what `up` made, router objects included, and nothing else."""
+@click.argument("names", nargs=-1)
+def down(inventory: str, data: tuple[str, ...], names: tuple[str, ...]) -> int:
+    """Remove what `up` made, router objects included, and nothing else.
+
+    With NAMES: only these machines of the lab, whose lines were taken out of the inventory.
+    """
+    if names:
+        return _down_forgotten(inventory, data, names)
     return _pyinfra(inventory, TEARDOWN, data, (), ["-y"])
+
+
+def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...]) -> int:
+    from anycastlab.fleet import Fleet
+    from anycastlab.lab.topology import Lab
+    from anycastlab.status import built
+    from anycastlab.turn import take_turn
+
+    fleet = Fleet(inventory, parse_data(data))
+    if fleet.site.lab is None:
+        raise click.ClickException(
+            f"{inventory} is no lab. A board is given back, before its line goes, with "
+            f"`pyinfra {inventory} {TEARDOWN} --limit HOST`."
+        )
+    take_turn(fleet.site)
+    for name in names:
+        built.remove_forgotten(Lab(fleet.site.lab), name, built.names_in(list(fleet.inventory)))
+        click.echo(f"{name} is removed.")
+    return OK
 
 
 @click.command()
@@ -82,18 +106,16 @@ def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[st
 
 
 def _pyinfra(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> int:
-    command = _command(inventory, deploy, data, limit, extra)
-    with turn(inventory) as lock:
-        # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
-        process = subprocess.Popen(command, pass_fds=(lock,))
-        interrupted = False
-        while True:
-            try:
-                code = process.wait()
-            except KeyboardInterrupt:
-                interrupted = True
-                continue
-            break
+    # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
+    process = subprocess.Popen(_command(inventory, deploy, data, limit, extra))
+    interrupted = False
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            continue
+        break
     if interrupted:
         return INTERRUPTED
     return OK if code == 0 else ERROR

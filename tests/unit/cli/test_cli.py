@@ -11,7 +11,6 @@ import pytest
 
 from anycastlab import cli
 from anycastlab.commands import deploy
-from anycastlab.commands.turn import turn
 from anycastlab.errors import AnycastlabError
 
 
@@ -95,22 +94,6 @@ def test_up_outside_the_products_folder(
 def test_up_with_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["up", "-i", "inventory/nowhere.py"]) == 1
     assert "There is no inventory file inventory/nowhere.py." in capsys.readouterr().err
-
-
-def test_a_second_run_on_the_same_home_is_refused_until_the_first_has_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    state = tmp_path / "state"
-    monkeypatch.setenv("ANYCASTLAB_STATE", str(state))
-    monkeypatch.delenv("ANYCASTLAB_LAB", raising=False)
-    monkeypatch.setattr(deploy, "_command", lambda *_: ["true"])
-    with turn("inventory/lab.py"):
-        assert cli.run(["up"]) == 1
-        assert "Another run is at work on inventory/lab.py." in capsys.readouterr().err
-        assert cli.run(["up", "-i", "inventory/home.py"]) == 0
-    assert cli.run(["up"]) == 0
-    modes = [path.stat().st_mode & 0o777 for path in (state, state / "runs", state / "runs" / "lab-lab.lock")]
-    assert modes == [0o700, 0o700, 0o600]
 
 
 def test_pending_operations_are_grouped_by_machine() -> None:

@@ -1,0 +1,75 @@
+"""One run at a time on a home: two at once would take two nodes out of service, and write the same files.
+
+deploy.py and teardown.py take the turn, so it makes no difference how they were started. It is held until the process
+ends, by the kernel's lock (flock): a killed run leaves none behind. A dry run changes nothing and needs no turn.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+from anycastlab import private_file
+from anycastlab.errors import AnycastlabError
+from anycastlab.paths import state_dir
+from anycastlab.site import Site
+
+
+class TurnError(AnycastlabError):
+    """Another run is at work on the same home."""
+
+
+# Lock file → its descriptor: pyinfra reads a deploy file once for each host, but the turn is the process's.
+_held: dict[Path, int] = {}
+
+
+def take_turn(site: Site) -> None:
+    """Hold the home's turn until this process ends; raises TurnError when another process has it."""
+    if "--dry" in sys.argv[1:]:
+        return
+    path = lock_path(site)
+    if path not in _held:
+        _held[path] = _locked(path, _home(site))
+
+
+def lock_path(site: Site) -> Path:
+    """By what is changed, not by the inventory's name: two clones of the repository work on the same lab."""
+    name = f"lab-{site.lab}" if site.lab is not None else f"router-{site.router.api_host}"
+    return state_dir() / "runs" / f"{re.sub('[^A-Za-z0-9.-]', '_', name)}.lock"
+
+
+def _home(site: Site) -> str:
+    return f"the lab {site.lab}" if site.lab is not None else f"the home of router {site.router.api_host}"
+
+
+def _locked(path: Path, home: str) -> int:
+    try:
+        private_file.private_folder(path.parent)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
+    except OSError as error:
+        raise TurnError(f"The lock {path} cannot be opened: {error.strerror}.", "Correct its owner.") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        problem, hint = _taken(home, os.pread(handle, 64, 0))
+        os.close(handle)
+        raise TurnError(problem, hint) from None
+    os.truncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()} {time.time():.0f}\n".encode(), 0)
+    return handle
+
+
+def _taken(home: str, content: bytes) -> tuple[str, str]:
+    """What to say when `content` is what the holder wrote: its process id, and its start in seconds since 1970."""
+    match = re.fullmatch(rb"(\d+) (\d+)\n", content)
+    if match is None:  # it is just writing
+        return f"Another run is at work on {home}.", "Wait until it has ended."
+    pid, since = match[1].decode(), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(match[2])))
+    return (
+        f"Another run is at work on {home}: process {pid}, since {since}.",
+        f"Wait until it has ended, or end it with `kill {pid}`; the next run puts right what it leaves half done.",
+    )

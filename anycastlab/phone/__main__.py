@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import inspect
 import json
+import os
 import secrets
 import signal
 import sys
@@ -102,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
         result = summary.document(found, about, sender.interrupted, sender.stray)
         _write(outputs, found, result)
     if options.json_summary != "-":
-        print("\n".join(summary.lines(result)), file=sys.stderr if "-" in (options.csv, options.jsonl) else sys.stdout)
+        _tell("\n".join(summary.lines(result)), sys.stderr if "-" in (options.csv, options.jsonl) else sys.stdout)
     if sender.interrupted:
         return STOPPED
     return OK if result["phone"]["punctual"] else LATE
@@ -120,6 +121,10 @@ def _setup(options: argparse.Namespace, servers: tuple[Any, ...], transport: Tra
         wire.encode_name(options.identity_name)
     except wire.WireError as error:
         raise PhoneError(f"--identity-name: {error}.") from None
+    if options.tls_name is not None and transport is not Transport.DOT:
+        raise PhoneError(
+            f"--tls-name is for DNS over TLS, and --proto is {transport.value}.", "Add --proto dot, or leave it out."
+        )
     return Setup(
         servers=servers,
         transport=transport,
@@ -161,6 +166,11 @@ def _start(start_at: int | None, now_ns: int) -> int:
             f"--start-at {start_at} lies {(now_ns - start_at) / limits.NS:.3f} s in the past.",
             "Leave more time between asking for a start and the start.",
         )
+    if start_at - now_ns > limits.MAX_DURATION_S * limits.NS:
+        raise PhoneError(
+            f"--start-at {start_at} lies more than {limits.MAX_DURATION_S / 86400:g} days ahead.",
+            "It is a time of CLOCK_MONOTONIC, in nanoseconds.",
+        )
     return start_at
 
 
@@ -182,29 +192,63 @@ def _stopping(sender: Sender, network: SocketNetwork) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _open(options: argparse.Namespace) -> Iterator[Outputs]:
-    with contextlib.ExitStack() as stack:
+    chosen = {"--csv": options.csv, "--jsonl": options.jsonl, "--json-summary": options.json_summary}
+    taken: dict[str, str] = {}
+    for option, path in chosen.items():
+        place = path if path in (None, "-", os.devnull) else os.path.realpath(path)
+        if place not in (None, os.devnull) and (other := taken.setdefault(place, option)) != option:
+            where = "standard output" if path == "-" else path
+            raise PhoneError(f"{other} and {option} would both be written to {where}.", "Give each a file of its own.")
+    opened: list[TextIO] = []
 
-        def output(path: str | None) -> TextIO | None:
-            if path is None or path == "-":
-                return sys.stdout if path else None
-            try:
-                return stack.enter_context(Path(path).open("w", encoding="utf-8", newline=""))
-            except OSError as error:
-                raise PhoneError(f"Cannot write {path}: {error.strerror}.") from None
+    def output(path: str | None) -> TextIO | None:
+        if path is None or path == "-":
+            return sys.stdout if path else None
+        try:
+            opened.append(Path(path).open("w", encoding="utf-8", newline=""))  # noqa: SIM115  # closed below
+        except OSError as error:
+            raise PhoneError(f"Cannot write {path}: {error.strerror}.") from None
+        return opened[-1]
 
-        yield Outputs(output(options.csv), output(options.jsonl), output(options.json_summary))
+    try:
+        yield Outputs(*map(output, chosen.values()))
+    finally:
+        for file in opened:
+            # What was to be in it has been written and flushed, or has failed and been told.
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 def _write(outputs: Outputs, found: list[records.Record], result: dict[str, Any]) -> None:
     try:
         if outputs.csv:
             records.write_csv(found, outputs.csv)
+            outputs.csv.flush()
         if outputs.jsonl:
             records.write_jsonl(found, outputs.jsonl)
+            outputs.jsonl.flush()
         if outputs.summary:
             outputs.summary.write(json.dumps(result, indent=2) + "\n")
+            outputs.summary.flush()
     except OSError as error:
+        _forsake_stdout()
         raise PhoneError(f"Cannot write the records: {error.strerror}.") from None
+
+
+def _tell(text: str, out: TextIO) -> None:
+    try:
+        print(text, file=out, flush=True)
+    except OSError as error:
+        _forsake_stdout()
+        raise PhoneError(f"Cannot write the summary: {error.strerror}.") from None
+
+
+def _forsake_stdout() -> None:
+    """What is still buffered for a standard output that takes nothing more would be an error at exit as well."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _progress(sender: Sender, total: int) -> str:
@@ -272,7 +316,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--duration", type=float, default=60.0, metavar="SECONDS", help="length of the schedule (default %(default)g)")
     add("--seed", type=int, default=1, help="of names and their order (default %(default)s)")
     add("--nonce", help="makes random names new in every run; give a recorded one to repeat them")
-    add("--mix", default="lab", metavar="FILE", help="names: lab, home, a .json file, or a list (default %(default)s)")
+    add(
+        "--mix",
+        default="lab",
+        metavar="FILE",
+        help="names: lab (the embedded lab's), home, a .json file, or a list (default %(default)s)",
+    )
     add("--client", default="wire", metavar="NAME,…", help=f"who asks, in turns: {', '.join(STUBS)} (default wire)")
     add("--proto", choices=[t.value for t in Transport], default="udp", help="transport (default %(default)s)")
     add("--tls-name", metavar="NAME", help="require a certificate for NAME (DoT); without it any is taken")

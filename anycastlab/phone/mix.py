@@ -119,7 +119,7 @@ def _entry(where: str, fields: object) -> Entry:
         raise MixError(f"{where}: unknown key {unknown[0]!r}.", f"Known are {', '.join(sorted(_KEYS))}.")
     host, rtype, kind = fields["name"], fields.get("type", "A"), fields.get("kind", "other")
     count, expect = fields.get("count", 1), fields.get("expect", "answer")
-    if rtype not in wire.TYPES:
+    if not isinstance(rtype, str) or rtype not in wire.TYPES:
         raise MixError(f"{where}: unknown type {rtype!r}.", f"Known are {', '.join(wire.TYPES)}.")
     if kind not in KINDS:
         raise MixError(f"{where}: unknown kind {kind!r}.", f"Known are {', '.join(KINDS)}.")

@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anycastlab.phone.errors import PhoneError
 from anycastlab.phone.flows import Flow, TcpFlow, TlsFlow, UdpFlow, tls_context
 from anycastlab.phone.servers import Server, Transport
 from anycastlab.phone.timer import Timer
@@ -82,9 +83,13 @@ class SocketNetwork:
         self.now = time.monotonic_ns
 
     def prepare(self, transport: Transport) -> None:
-        """Do what is slow (loading certificates) before the first query."""
+        """Do what is slow (loading certificates) before the first query; raises PhoneError for an impossible name."""
         if transport is Transport.DOT:
             self._tls = tls_context(self._tls_name)
+            try:
+                self._tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=self._tls_name)
+            except ValueError as error:
+                raise PhoneError(f"--tls-name {self._tls_name!r} is not a name: {error}.") from None
 
     def interrupt(self) -> None:
         """Make `wait` return now; safe in a signal handler."""

@@ -4,7 +4,8 @@ query                  number in the schedule, from 0
 client                 which phone asked (its stub resolver's name; `wire` asks once and never retries)
 server, name, type, kind   who was asked first, and what
 intended_ns, sent_ns   when it should have been and was sent: CLOCK_MONOTONIC of the machine, in nanoseconds; the
-                       summary's `clock` maps it to wall time. `sent_ns` is empty when it was never sent
+                       summary's `clock` maps it to wall time. `sent_ns` is empty when the phone skipped it; where
+                       the system refused it for lack of a route or a right, it is the time of the attempt
 latency_ms             from the INTENDED time to the first acceptable answer on the wire, in milliseconds
 outcome                of the first transmission, on the wire:
                          answered   right answer within the stall limit
@@ -30,10 +31,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from anycastlab.phone.errors import PhoneError
 
@@ -84,6 +86,8 @@ class Record:
 
 COLUMNS = tuple(field.name for field in fields(Record))
 _INTEGERS = {"query", "intended_ns", "duplicates", "discarded", "tries"}
+_NUMBERS = {"latency_ms", "felt_ms"}
+_TEXTS = set(COLUMNS) - _INTEGERS - _NUMBERS - {"sent_ns", "truncated"}
 
 
 def as_dict(record: Record) -> dict[str, Any]:
@@ -105,8 +109,12 @@ def write_jsonl(records: Iterable[Record], out: TextIO) -> None:
 
 def read_csv(lines: Iterable[str]) -> Iterator[Record]:
     """Inverse of `write_csv`; raises PhoneError with the line."""
-    for number, row in enumerate(csv.DictReader(lines), 2):
-        yield _record({name: _from_cell(name, value) for name, value in row.items()}, number)
+    number = 1
+    try:
+        for number, row in enumerate(csv.DictReader(lines), 2):
+            yield _record({name: _from_cell(name, value) for name, value in row.items()}, number)
+    except csv.Error as error:
+        raise PhoneError(f"Line {number + 1} of the records is not CSV: {error}.") from None
 
 
 def read_jsonl(lines: Iterable[str]) -> Iterator[Record]:
@@ -129,15 +137,17 @@ def _cell(value: object) -> str:
 
 
 def _from_cell(name: str, value: str | None) -> object:
-    if value is None:
+    """The value as `Record` has it; a cell that cannot be read stays text, which `_record` refuses."""
+    if name in _TEXTS:
+        return value
+    if not value:
         return None
-    if name in _INTEGERS:
-        return int(value) if value.isdigit() else value
-    if name == "sent_ns":
-        return int(value) if value.isdigit() else None
-    if name in ("latency_ms", "felt_ms"):
-        return float(value) if value else None
-    return value == "true" if name == "truncated" else value
+    if name == "truncated":
+        return {"true": True, "false": False}.get(value, value)
+    try:
+        return float(value) if name in _NUMBERS else int(value)
+    except ValueError:
+        return value
 
 
 def _record(values: Any, number: int) -> Record:
@@ -146,10 +156,21 @@ def _record(values: Any, number: int) -> Record:
             f"Line {number} of the records does not have the columns of this version.",
             f"Expected: {', '.join(COLUMNS)}.",
         )
+    for name, value in values.items():
+        if not _fits(name, value):
+            raise PhoneError(f"Line {number} of the records: {name} cannot be {value!r}.")
     try:
         checked = {**values, "outcome": Outcome(values["outcome"]), "felt": Outcome(values["felt"])}
     except ValueError as error:
         raise PhoneError(f"Line {number} of the records: {error}.") from None
-    if any(type(checked[name]) is not int for name in _INTEGERS):
-        raise PhoneError(f"Line {number} of the records: a count or time is not a whole number.")
     return Record(**checked)
+
+
+def _fits(name: str, value: object) -> bool:
+    if name in _INTEGERS:
+        return type(value) is int
+    if name == "sent_ns":
+        return value is None or type(value) is int
+    if name in _NUMBERS:
+        return value is None or (type(value) in (int, float) and math.isfinite(cast(float, value)))
+    return isinstance(value, bool if name == "truncated" else str)

@@ -28,7 +28,7 @@ class Server:
     port: int
 
     def __str__(self) -> str:
-        return self.address if self.port in DEFAULT_PORT.values() else f"{self.address}@{self.port}"
+        return self.address if self.port == DEFAULT_PORT[Transport.UDP] else f"{self.address}@{self.port}"
 
     @property
     def is_ipv6(self) -> bool:

@@ -8,7 +8,8 @@ Sources, read in 2026:
 glibc           resolv/res_send.c and resolv.conf(5): `timeout:5 attempts:2`, servers in turn; a socket per server is
                 kept through the retries; SERVFAIL, NOTIMP, REFUSED and ICMP errors move on at once, on a new socket.
 musl            src/network/res_msend.c: all servers at once, again after timeout / attempts = 2.5 s, 5 s in all; one
-                socket; SERVFAIL is asked again at once (at most twice a round), other errors are ignored.
+                socket; SERVFAIL is asked again at once (at most twice a round; here twice a lookup), other errors are
+                ignored.
 systemd-resolved  resolved-dns-transaction.c: 5 s per try, next server, 24 tries; the socket is kept while the
                 server stays. Its fallbacks between feature levels are not modelled.
 Android         DnsResolver/res_send.cpp: like glibc with 5 s and 2 tries, sockets kept within one lookup.

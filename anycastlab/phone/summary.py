@@ -11,6 +11,9 @@ from typing import Any
 from anycastlab.phone import limits
 from anycastlab.phone.records import LOSSES, Outcome, Record
 
+# The mix whose answers only the embedded lab can give right.
+LAB_MIX = "lab"
+
 
 @dataclass(frozen=True)
 class Lateness:
@@ -112,6 +115,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
         f"sent {counts['sent']}: {counts['answered']} answered, {counts['stalled']} stalled, {counts['lost']} lost"
         f" ({counts['late']} of them late), {counts['servfail']} SERVFAIL, {counts['wrong']} wrong"
     ]
+    if 2 * counts["wrong"] > counts["sent"] and summary["schedule"]["mix"] == LAB_MIX:
+        text.append("wrong: the names asked for are the embedded lab's; for another home use --mix home, or a list")
     if summary["share"]:
         text.append("nodes: " + ", ".join(f"{node} {share:.1%}" for node, share in summary["share"].items()))
     for client, felt in summary["felt"].items():

@@ -187,6 +187,17 @@ def test_the_summary_says_how_and_where_it_was_measured(phone: Phone) -> None:
     assert set(phone.summary["machine"]) == {"host", "kernel", "machine", "cpus", "python", "priority"}
 
 
+@pytest.mark.parametrize(("mix", "hinted"), [((), True), (("--mix", "home"), False)])
+def test_names_that_only_the_lab_knows_are_said_to_be_why(
+    capsys: pytest.CaptureFixture[str], mix: tuple[str, ...], hinted: bool
+) -> None:
+    """`anycastlab phone --server …` at a real home: its resolver is right, and the question was not for it."""
+    with DnsServer(lambda request: [Answer(request.reply(data=None, rcode=3), 0)]) as server:
+        main(["--server", server.address, "--rate", "50", "--duration", "0.2", "--quiet", *mix])
+
+    assert ("use --mix home" in capsys.readouterr().out) is hinted
+
+
 def test_a_start_time_is_kept(phone: Phone) -> None:
     start = time.monotonic_ns() + 400_000_000
     with DnsServer(Script(good)) as server:
@@ -208,7 +219,19 @@ def test_a_start_time_is_kept(phone: Phone) -> None:
         (["--server", "127.0.0.1", "--mix", "/nonexistent"], "Cannot read the list of names /nonexistent"),
         (["--server", "127.0.0.1", "--csv", "/nonexistent/x.csv"], "Cannot write /nonexistent/x.csv"),
         (["--server", "127.0.0.1", "--start-at", "1"], "--start-at 1 lies "),
+        (["--server", "127.0.0.1", "--start-at", str(10**30)], f"--start-at {10**30} lies more than 7 days ahead."),
         (["--server", "127.0.0.1", "--identity-name", "a..b"], "--identity-name: 'a..b' has a label"),
+        (["--server", "127.0.0.1", "--tls-name", "dns.lan"], "--tls-name is for DNS over TLS, and --proto is udp."),
+        (["--server", "127.0.0.1", "--proto", "dot", "--tls-name", ""], "--tls-name '' is not a name"),
+        (["--server", "127.0.0.1", "--proto", "dot", "--tls-name", "a..b"], "--tls-name 'a..b' is not a name"),
+        (
+            ["--server", "127.0.0.1", "--csv", "-", "--json-summary", "-"],
+            "--csv and --json-summary would both be written to standard output.",
+        ),
+        (
+            ["--server", "127.0.0.1", "--jsonl", "/nonexistent/./x", "--json-summary", "/nonexistent/x"],
+            "--jsonl and --json-summary would both be written to /nonexistent/x.",
+        ),
         (["--server", "127.0.0.1", "--rate", "8000", "--duration", "60"], "40001 sockets may be open at once"),
         (
             ["--server", "127.0.0.1", "--rate", "8000", "--one-flow", "--duration", "60"],
@@ -252,6 +275,37 @@ def test_records_go_to_standard_output_and_words_to_standard_error(
     captured = capsys.readouterr()
     assert len(list(read_csv(captured.out.splitlines(keepends=True)))) == 10
     assert "10 answered" in captured.err
+
+
+@pytest.mark.parametrize("option", ["--csv", "--jsonl", "--json-summary"])
+def test_a_full_disk_is_one_sentence_and_exit_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
+) -> None:
+    names = tmp_path / "names"
+    names.write_text("www.example\n")
+    with DnsServer(Script(good)) as server:
+        code = main([
+            "--server", server.address, "--rate", "50", "--duration", "0.1", "--mix", str(names), "--quiet",
+            option, "/dev/full",
+        ])  # fmt: skip
+
+    assert code == ERROR
+    assert capsys.readouterr().err == "error: Cannot write the records: No space left on device.\n"
+
+
+@pytest.mark.parametrize("options", [["--csv", "-"], []])
+def test_a_reader_that_left_is_one_sentence_and_exit_1(archive: Path, options: list[str]) -> None:
+    with DnsServer() as server:
+        with isolated(archive, "--server", server.address, "--rate", "50", "--duration", "0.2", *options) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.stderr is not None
+            err = process.stderr.read()
+
+    assert process.returncode == ERROR
+    assert "Broken pipe" in err
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ def test_a_plain_list_is_enough(tmp_path: Path) -> None:
         ({}, 'x.json, entry 1: no "name".'),
         ({"name": "a", "color": 1}, "x.json, entry 1: unknown key 'color'."),
         ({"name": "a", "type": "ALL"}, "x.json, entry 1: unknown type 'ALL'."),
+        ({"name": "a", "type": ["A"]}, "x.json, entry 1: unknown type ['A']."),
         ({"name": "a", "kind": "rare"}, "x.json, entry 1: unknown kind 'rare'."),
         ({"name": "a", "count": 0}, "x.json, entry 1: count is 0."),
         ({"name": "a", "count": True}, "x.json, entry 1: count is True."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TextIO
 
@@ -51,6 +52,7 @@ def test_every_column_is_documented() -> None:
         (records.read_jsonl, ["{}\n"]),
         (records.read_jsonl, ["{\n"]),
         (records.read_jsonl, ["[]\n"]),
+        (records.read_csv, ["query\n", '"a\x00"\n', '"' + "a" * 200_000 + '"\n']),
     ],
 )
 def test_a_foreign_file_is_refused(read: Reader, lines: list[str]) -> None:
@@ -58,11 +60,41 @@ def test_a_foreign_file_is_refused(read: Reader, lines: list[str]) -> None:
         list(read(lines))
 
 
+EXAMPLE = Record(0, "wire", "s", "n", "A", "popular", 1, 2, 3.0, Outcome.ANSWERED, "NOERROR", "", False, 0, 0, 1,
+                 Outcome.ANSWERED, 3.0)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("query", 1.5), ("query", True), ("intended_ns", "1"), ("sent_ns", "soon"), ("latency_ms", "3"),
+        ("latency_ms", float("nan")), ("felt_ms", [3]), ("node", None), ("name", 7), ("truncated", "maybe"),
+        ("outcome", ["answered"]), ("felt", None),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_kind_is_refused_by_name(name: str, value: object) -> None:
+    line = json.dumps({**records.as_dict(EXAMPLE), name: value})
+
+    with pytest.raises(PhoneError, match=f"Line 1 of the records: {name} cannot be"):
+        list(records.read_jsonl([line]))
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"), [("query", ""), ("sent_ns", "soon"), ("latency_ms", "x"), ("felt_ms", "inf"), ("truncated", "0")]
+)
+def test_a_cell_that_is_no_such_value_is_refused_by_name(name: str, cell: str) -> None:
+    out = io.StringIO(newline="")
+    records.write_csv([EXAMPLE], out)
+    header, line = out.getvalue().splitlines()
+    cells = {**dict(zip(header.split(","), line.split(","), strict=True)), name: cell}
+
+    with pytest.raises(PhoneError, match=f"Line 2 of the records: {name} cannot be"):
+        list(records.read_csv([f"{header}\n", f"{','.join(cells.values())}\n"]))
+
+
 def test_an_unknown_outcome_is_refused() -> None:
     out = io.StringIO(newline="")
-    example = Record(0, "wire", "s", "n", "A", "popular", 1, 2, 3.0, Outcome.ANSWERED, "NOERROR", "", False, 0, 0, 1,
-                     Outcome.ANSWERED, 3.0)  # fmt: skip
-    records.write_csv([example], out)
+    records.write_csv([EXAMPLE], out)
 
     with pytest.raises(PhoneError, match="Line 2"):
         list(records.read_csv(out.getvalue().replace("answered", "fine").splitlines(keepends=True)))

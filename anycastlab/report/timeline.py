@@ -101,7 +101,7 @@ def svg(run: Run, standalone: bool = False, window: tuple[int, int] | None = Non
         start_ns=start_ns,
         end_ns=max(end_ns, start_ns + 1),
         zero_ns=fault.began_ns if fault else run.start_ns,
-        slow_ms=float(run.phone.get("schedule", {}).get("timeout_s", TIMEOUT_S)) * 1000,
+        slow_ms=max(float(run.phone.get("schedule", {}).get("timeout_s", TIMEOUT_S)) * 1000, 10 * FAST_MS),
     )
     parts = [
         f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from anycastlab import __version__
 from anycastlab.phone import interception, limits, mix, records, schedule, summary, wire
@@ -303,8 +303,14 @@ class _Columns(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """A wrong option is a sentence like every other mistake, without the whole usage before it."""
+        self.exit(ERROR, f"error: {message}.\nhint: `{self.prog} --help` shows every option.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="anycastlab phone",
         description="Ask DNS questions on a fixed schedule, like the devices of a household, and record each one.",
         epilog="Exit codes: 0 measured, 1 error or refusal, 2 late or skipped (not valid), 130 stopped.",

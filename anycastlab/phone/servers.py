@@ -41,12 +41,12 @@ class Server:
 
 def parse(text: str, transport: Transport) -> Server:
     """Raises PhoneError. Names are not accepted: looking one up would need the resolver that is being measured."""
-    address, _, port = text.partition("@")
+    address, at, port = text.partition("@")
     try:
         canonical = str(ipaddress.ip_address(address))
     except ValueError:
         raise PhoneError(f"{text!r} is not the address of a server.", "Write 10.1.9.53 or 10.1.9.53@5353.") from None
-    if not port:
+    if not at:
         return Server(canonical, DEFAULT_PORT[transport])
     if not port.isdigit() or not 1 <= int(port) <= 65535:
         raise PhoneError(f"{text!r}: {port!r} is not a port.", "Ports are 1 to 65535.")

@@ -212,6 +212,7 @@ def test_a_start_time_is_kept(phone: Phone) -> None:
     ("options", "problem"),
     [
         (["--server", "dns.example"], "'dns.example' is not the address of a server."),
+        (["--server", "127.0.0.1@"], "'127.0.0.1@': '' is not a port."),
         (["--server", "127.0.0.1@0"], "'127.0.0.1@0': '0' is not a port."),
         (["--server", "127.0.0.1", "--rate", "0"], "A rate of 0 queries per second is not possible."),
         (["--server", "127.0.0.1", "--timeout", "nan"], "--timeout nan is not possible."),
@@ -251,7 +252,10 @@ def test_what_cannot_run_is_one_sentence_and_exit_1(
 
 def test_a_wrong_option_is_exit_1_and_not_the_code_for_late(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--frobnicate"]) == ERROR
-    assert "--server" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the following arguments are required: --server.",
+        "hint: `anycastlab phone --help` shows every option.",
+    ]
 
 
 def test_help_is_exit_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,12 +299,12 @@ def test_a_full_disk_is_one_sentence_and_exit_1(
 
 @pytest.mark.parametrize("options", [["--csv", "-"], []])
 def test_a_reader_that_left_is_one_sentence_and_exit_1(archive: Path, options: list[str]) -> None:
-    with DnsServer() as server:
-        with isolated(archive, "--server", server.address, "--rate", "50", "--duration", "0.2", *options) as process:
-            assert process.stdout is not None
-            process.stdout.close()
-            assert process.stderr is not None
-            err = process.stderr.read()
+    fixed = ("--rate", "50", "--duration", "0.2")
+    with DnsServer() as server, isolated(archive, "--server", server.address, *fixed, *options) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
 
     assert process.returncode == ERROR
     assert "Broken pipe" in err

@@ -194,7 +194,7 @@ class ProbeConfig:
     drain_path: str = "/var/lib/anycastlab/drained"
     """While this file exists the node stays out of service; it survives a reboot."""
     resolver_cgroup: str = ""
-    """Folder of the resolver's processes in the cgroup tree, so that their end is heard at once; empty: not watched."""
+    """Where the resolver's processes are in the cgroup tree, so that their end is heard at once; empty: not watched."""
     stopping_path: str = "/run/anycastlab/resolver-stopping"
     """While this file exists the resolver is about to stop on purpose, however well it still answers."""
 
@@ -236,8 +236,8 @@ class ProbeConfig:
         for key in ("state_path", "escalate_path", "drain_path", "stopping_path"):
             if not getattr(self, key).startswith("/"):
                 raise ConfigError(f"{key} {getattr(self, key)!r} is not an absolute path")
-        if self.resolver_cgroup and not self.resolver_cgroup.startswith("/"):
-            raise ConfigError(f"resolver_cgroup {self.resolver_cgroup!r} is not an absolute path")
+        if self.resolver_cgroup.startswith("/") or ".." in self.resolver_cgroup:
+            raise ConfigError(f"resolver_cgroup {self.resolver_cgroup!r} is not a path within the cgroup tree")
 
 
 def to_json(config: ProbeConfig) -> str:

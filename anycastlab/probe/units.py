@@ -19,8 +19,8 @@ USER = "anycastlab"
 
 # Seconds without a sign of life from the event loop until systemd kills the probe; it reports three times as often.
 WATCHDOG_S = 3
-# Where systemd keeps the processes of system services (cgroup 2).
-SYSTEM_SLICE = "/sys/fs/cgroup/system.slice"
+# Where systemd keeps the processes of system services in the cgroup tree.
+SYSTEM_SLICE = "system.slice"
 # Seconds between link down and the resolver's SIGTERM in a planned stop. The route leaves the router's table after
 # 0.12 s (two 50 ms work queues, node and router); answers to queries already on the way need the rest.
 DRAIN_S = 0.5

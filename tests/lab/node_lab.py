@@ -128,7 +128,7 @@ class NodeLab(ProbeLab):
     count: int = 2
     folder: Path = field(default_factory=Path)
 
-    def set_up_node(self, name: str) -> None:
+    def set_up_node(self, name: str, site: Site | None = None) -> None:
         """Nodes stay bare: to configure them is what is under test."""
 
     def _set_up_router(self) -> None:

@@ -50,7 +50,12 @@ def site(lab: Lab, count: int, resolver: ResolverKind) -> Site:
         lab=lab.name,
         service=Service(address=SERVICE),
         bfd=Bfd(),
-        resolver=Resolver(upstreams=(str(UPSTREAM_WAN),), router_dns=ROUTER_DNS, blocklist=("blocked.example",)),
+        resolver=Resolver(
+            upstreams=(str(UPSTREAM_WAN),),
+            router_dns=ROUTER_DNS,
+            blocklist=("blocked.example",),
+            wan_probe_suffix="lab.example",
+        ),
         nodes=nodes,
         router=Router(
             host="@routeros/none",
@@ -206,10 +211,12 @@ server:
             "systemctl enable frr unbound; systemctl restart frr unbound; systemctl is-active frr unbound",
         )
 
-    def set_up_node(self, name: str) -> None:
-        node = self.site.node(name)
+    def set_up_node(self, name: str, site: Site | None = None) -> None:
+        """As the deploy would set it up for `site`, the lab's own by default."""
+        site = site or self.site
+        node = site.node(name)
         units = []
-        for file in node_files(self.site, node, Machine(hostname=name)):
+        for file in node_files(site, node, Machine(hostname=name)):
             self.push(name, file.path, file.content, mode=file.mode)
             if file.owner != "root" or file.group != "root":
                 self.exec(name, "chown", f"{file.owner}:{file.group}", file.path, check=True)

@@ -46,7 +46,7 @@ def test_there_and_back() -> None:
         ("hold_down.max_s", 0.5, "hold_down.max_s is 0.5"),
         ("latency.clear_s", 1.0, "latency.clear_s is 1"),
         ("state_path", "probe.json", "not an absolute path"),
-        ("resolver_cgroup", "unbound.service", "resolver_cgroup 'unbound.service' is not an absolute path"),
+        ("resolver_cgroup", "/etc", "resolver_cgroup '/etc' is not a path within the cgroup tree"),
         ("metrics_prot", 1, "metrics_prot is not a setting"),
         ("frr.colour", 1, "frr.colour is not a setting"),
         ("peers", [{"name": "node01", "address": "10.1.2.12"}], "a node is no peer of itself"),

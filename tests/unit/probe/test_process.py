@@ -18,6 +18,8 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.roots = (str(folder / "gone"), str(folder))
+        (folder / "x.service").mkdir()
         self.running: list[subprocess.Popen[bytes]] = []
         self._write()
 
@@ -33,7 +35,7 @@ class Processes:
         self._write()
 
     def _write(self) -> None:
-        (self.folder / "cgroup.procs").write_text("".join(f"{process.pid}\n" for process in self.running))
+        (self.folder / "x.service/cgroup.procs").write_text("".join(f"{process.pid}\n" for process in self.running))
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def until(loop: Loop, holds: Callable[[], bool], limit_s: float = 2.0) -> float:
 def test_an_end_is_heard_once_and_at_once(processes: Processes, loop: Loop) -> None:
     ended: list[float] = []
     resolver = processes.start()
-    watch = Watch(loop, str(processes.folder), lambda: ended.append(time.monotonic()))
+    watch = Watch(loop, "x.service", lambda: ended.append(time.monotonic()), processes.roots)
     watch.look()
     assert watch.active
     until(loop, lambda: bool(ended), 0.05)
@@ -79,7 +81,7 @@ def test_an_end_is_heard_once_and_at_once(processes: Processes, loop: Loop) -> N
 
 def test_a_new_process_is_watched_after_the_old_one(processes: Processes, loop: Loop) -> None:
     ended: list[None] = []
-    watch = Watch(loop, str(processes.folder), lambda: ended.append(None))
+    watch = Watch(loop, "x.service", lambda: ended.append(None), processes.roots)
     for count in (1, 2):
         resolver = processes.start()
         watch.look()
@@ -91,7 +93,7 @@ def test_a_new_process_is_watched_after_the_old_one(processes: Processes, loop: 
 def test_a_helper_that_ends_beside_the_resolver_is_no_end(processes: Processes, loop: Loop) -> None:
     ended: list[None] = []
     resolver, helper = processes.start(), processes.start()
-    watch = Watch(loop, str(processes.folder), lambda: ended.append(None))
+    watch = Watch(loop, "x.service", lambda: ended.append(None), processes.roots)
     watch.look()
     processes.end(helper)
     until(loop, lambda: bool(ended), 0.1)
@@ -107,9 +109,10 @@ def test_a_helper_that_ends_beside_the_resolver_is_no_end(processes: Processes, 
 
 @pytest.mark.parametrize("content", [None, "", "0\n", "x\n", "4194305\n", "".join(f"{n}\n" for n in range(1, 100))])
 def test_what_cannot_be_watched_is_not_watched(tmp_path: Path, loop: Loop, content: str | None) -> None:
+    (tmp_path / "x.service").mkdir()
     if content is not None:
-        (tmp_path / "cgroup.procs").write_text(content)
-    watch = Watch(loop, str(tmp_path), lambda: pytest.fail("nothing ended"))
+        (tmp_path / "x.service/cgroup.procs").write_text(content)
+    watch = Watch(loop, "x.service", lambda: pytest.fail("nothing ended"), [str(tmp_path)])
     watch.look()
     assert not watch.active
 
@@ -123,7 +126,7 @@ def test_without_a_folder_nothing_is_watched(loop: Loop) -> None:
 def test_nothing_stays_open(processes: Processes) -> None:
     loop = Loop()
     processes.start()
-    watch = Watch(loop, str(processes.folder), lambda: None)
+    watch = Watch(loop, "x.service", lambda: None, processes.roots)
     before = set(Path("/proc/self/fd").iterdir())
     watch.look()
     assert len(set(Path("/proc/self/fd").iterdir())) == len(before) + 1

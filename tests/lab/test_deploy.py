@@ -221,10 +221,14 @@ def test_dry_run_on_an_empty_lab_shows_everything_and_makes_nothing() -> None:
     for part in ("anycastlab:connection:node03", "anycastlab:redirect:udp", "anycastlab:netwatch"):
         assert part in output, part
     assert empty.command("plan").returncode == 2
+    status = empty.command("status")
+    assert (status.returncode, status.stdout.count("\n")) == (2, 1)
+    assert "The lab empty is not built." in status.stdout
+    assert not empty.status()["service"]["answers"]
     assert _incus_inventory() == before
 
 
-def test_teardown_leaves_no_trace_and_touches_nothing_foreign() -> None:
+def test_teardown_leaves_no_trace_and_touches_nothing_foreign(tmp_path: Path) -> None:
     small = RunningLab("gone", inventory="tests/lab/inventories/lab.py")
     foreign = ["incus", "project", "create", "somebody-elses"]
     subprocess.run(foreign, check=True, capture_output=True)
@@ -233,6 +237,7 @@ def test_teardown_leaves_no_trace_and_touches_nothing_foreign() -> None:
         small.command("up", "-i", small.inventory, check=True)
         assert _incus_inventory() != before
         assert _kept(small)
+        _forget_a_node(small, tmp_path / "lab.py")
         small.command("down", "-i", small.inventory, check=True)
         assert _incus_inventory() == before
         assert not _kept(small)
@@ -240,6 +245,19 @@ def test_teardown_leaves_no_trace_and_touches_nothing_foreign() -> None:
         assert changes(again.stdout + again.stderr).split()[1:3] == ["-", "-"]
     finally:
         subprocess.run(["incus", "project", "delete", "somebody-elses"], check=True, capture_output=True)
+
+
+def _forget_a_node(lab: RunningLab, inventory: Path) -> None:
+    """The second node's line goes: a run mentions its container, and only that can be removed by name."""
+    text = (ROOT / lab.inventory).read_text(encoding="utf-8")
+    inventory.write_text(text.replace('    lab.node("node02", resolver="unbound"),\n', ""), encoding="utf-8")
+    reminder = "`anycastlab down node02` removes it."
+    assert reminder not in lab.command("plan", "-i", lab.inventory).stderr
+    assert reminder in lab.command("plan", "-i", str(inventory)).stderr
+    refused = lab.command("down", "-i", str(inventory), "node01")
+    assert (refused.returncode, "node01 is in the inventory" in refused.stderr) == (1, True)
+    assert lab.command("down", "-i", str(inventory), "node02", check=True).stdout == "node02 is removed.\n"
+    assert reminder not in lab.command("plan", "-i", str(inventory)).stderr
 
 
 def _kept(lab: RunningLab) -> bool:

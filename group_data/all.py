@@ -5,7 +5,7 @@ Override one for a home in `group_data/<inventory name>.py`, for a machine in th
 
 # --- the service ------------------------------------------------------------------------------------------------------
 service_address = "10.1.9.53"  # the address that clients ask; must lie in no connected subnet, or clients ARP for it
-service_address6 = None  # optional IPv6 twin, a /128
+service_address6 = None  # optional IPv6 twin, such as "fd00:10:1:9::53"; nodes then need address6 and gateway6
 identity_name = "id.anycast.lan"  # TXT name that tells which node answered
 layout = "routed"  # "routed": nodes in a subnet of their own; "flat": nodes among the clients
 

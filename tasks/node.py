@@ -5,7 +5,7 @@ from functools import cache
 from pyinfra import host, logger
 from pyinfra.api import deploy
 
-from anycastlab.lab import specs
+from anycastlab.lab import ipv6, specs
 from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
 from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
@@ -61,6 +61,7 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
             serving = host.get_fact(HasAddressFact, address=str(node.address))
         spec = specs.node_spec(Lab(site.lab), node, host.data.node_cpus, host.data.node_memory_mib)
         machine(spec, rebuild=rebuild)
+        ipv6.addresses(name="IPv6", legs=ipv6.node_legs(node) if site.service.address6 else ())
     configure(
         name="Configure",
         site=site,

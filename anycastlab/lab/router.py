@@ -36,25 +36,41 @@ _FACTORY_FILTER: Final = (
     {"chain": "forward", "action": "accept", "connection-state": "established,related,untracked"},
     {"chain": "forward", "action": "drop", "connection-state": "invalid"},
 )
+# The same for IPv6: neighbours find each other by ICMPv6, and nobody else gets in unasked.
+_FACTORY_FILTER6: Final = (
+    {"chain": "input", "action": "accept", "connection-state": "established,related,untracked"},
+    {"chain": "input", "action": "drop", "connection-state": "invalid"},
+    {"chain": "input", "action": "accept", "protocol": "icmpv6"},
+    {"chain": "input", "action": "accept", "dst-address": "::1/128"},
+    {"chain": "input", "action": "drop"},
+    {"chain": "forward", "action": "accept", "connection-state": "established,related,untracked"},
+    {"chain": "forward", "action": "drop", "connection-state": "invalid"},
+)
 
 
-def config(version: str, user: str, password: str) -> Config:
-    """The stand-in that answers like RouterOS `version`, with one account for the deploy."""
+def config(version: str, user: str, password: str, ipv6: bool = False) -> Config:
+    """The stand-in that answers like RouterOS `version`, with one account for the deploy.
+
+    `ipv6`: its interfaces have the lab's IPv6 addresses, too (`anycastlab.lab.ipv6` puts them there).
+    """
     wan, lan, dns = topology.WAN.prefixlen, topology.LAN.prefixlen, topology.DNS.prefixlen
+    lan6 = (f"{topology.ROUTER_LAN6}/{topology.LAN6.prefixlen}",) if ipv6 else ()
+    dns6 = (f"{topology.ROUTER_DNS6}/{topology.DNS6.prefixlen}",) if ipv6 else ()
     return Config(
         version=f"{version} (stable)",
         users=(User(user, password, "anycastlab"),),
         groups=(Group("anycastlab", _POLICIES),),
         interfaces=(
             Interface("ether1", specs.WAN, (f"{topology.ROUTER_WAN}/{wan}",), ("WAN",)),
-            Interface("ether2", specs.LAN, (f"{topology.ROUTER_LAN}/{lan}",), ("LAN",)),
-            Interface("ether3", specs.DNS, (f"{topology.ROUTER_DNS}/{dns}",), ("LAN",)),
+            Interface("ether2", specs.LAN, (f"{topology.ROUTER_LAN}/{lan}", *lan6), ("LAN",)),
+            Interface("ether3", specs.DNS, (f"{topology.ROUTER_DNS}/{dns}", *dns6), ("LAN",)),
         ),
         tls_port=None,  # the proxy device on 127.0.0.1 is the only way in
         dns_servers=(str(topology.UPSTREAM_WAN),),
         static_names=LOCAL_NAMES,
         rows={
             "/ip/firewall/filter": _FACTORY_FILTER,
+            "/ipv6/firewall/filter": _FACTORY_FILTER6,
             "/ip/firewall/nat": ({"chain": "srcnat", "action": "masquerade", "out-interface-list": "WAN"},),
         },
         netwatch_startup_delay_s=_NETWATCH_STARTUP_DELAY_S,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 LAN = IPv4Network("10.1.1.0/24")
 DNS = IPv4Network("10.1.2.0/24")
@@ -24,10 +24,22 @@ ROUTER_DNS = IPv4Address("10.1.2.1")
 ROUTER_WAN = IPv4Address("203.0.113.2")
 UPSTREAM_WAN = IPv4Address("203.0.113.53")
 
+# Unique local prefixes (RFC 4193) beside the IPv4 ones, in use with an IPv6 service address only. A real home draws its
+# 40 random bits; these lead nowhere, and are readable. Nothing on the WAN: the lab's internet has no IPv6.
+LAN6 = IPv6Network("fd00:10:1:1::/64")
+DNS6 = IPv6Network("fd00:10:1:2::/64")
+ROUTER_LAN6 = IPv6Address("fd00:10:1:1::1")
+ROUTER_DNS6 = IPv6Address("fd00:10:1:2::1")
+
 FIRST_NODE = 11  # last octet of node01
 FIRST_CLIENT = 101  # last octet of client01
 
 _LAB_NAME = re.compile(r"^[a-z][a-z0-9]{0,7}$")  # bridges are `<lab>-wan`, and Linux allows 15 characters
+
+
+def twin_address(network: IPv6Network, number: int) -> IPv6Address:
+    """The IPv6 address that looks like the IPv4 one: 10.1.2.11 has fd00:10:1:2::11, the number's digits read as hex."""
+    return network[int(str(number), 16)]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ def statements(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-# What both ends of a session must agree about, as grep and Python read it: AS numbers and key.
-SESSION_LINES: Final = "^router bgp |^ neighbor [^ ]+ (remote-as|password) "
+# What both ends of a session must agree about, as grep and Python read it: AS numbers and key. Of the IPv4 session: an
+# IPv6 one that comes or goes leaves the household's IPv4 answers as they are.
+SESSION_LINES: Final = "^router bgp |^ neighbor [0-9.]+ (remote-as|password) "
 
 
 def session_digest(text: str) -> str:

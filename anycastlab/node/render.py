@@ -113,7 +113,7 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
 
 def frr_conf(site: Site, node: Node, machine: Machine) -> bytes:
     """FRR's whole configuration."""
-    return _text("frr.conf.j2", {**_context(site, node), **_frr(node, machine)})
+    return _text("frr.conf.j2", {**_context(site, node), **_frr(site, node, machine)})
 
 
 def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
@@ -156,7 +156,7 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             peers=tuple(
                 probe_config.Peer(peer.name, str(peer.address)) for peer in site.nodes if peer.name != node.name
             ),
-            frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(node)),
+            frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(site, node)),
             link=layout.LINK,
             identity_name=site.service.identity_name,
             local_suffix=site.probe_zone,
@@ -241,7 +241,7 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
         "bfd": site.bfd,
         "resolver": site.resolver,
         "prefixes": layout.link_prefixes(site.service),
-        "ways": list(zip(layout.link_prefixes(site.service), _neighbors(node), strict=False)),
+        "ways": list(zip(layout.link_prefixes(site.service), _neighbors(site, node), strict=True)),
         "family": lambda prefix: "-6" if ":" in prefix else "-4",
         "link": layout.LINK,
         "link_unit": layout.LINK_UNIT,
@@ -260,17 +260,18 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
     }
 
 
-def _frr(node: Node, machine: Machine) -> dict[str, Any]:
+def _frr(site: Site, node: Node, machine: Machine) -> dict[str, Any]:
     return {
         "hostname": machine.hostname,
         "ipv4_forwarding": machine.ipv4_forwarding,
         "ipv6_forwarding": machine.ipv6_forwarding,
-        "neighbors": _neighbors(node),
+        "neighbors": _neighbors(site, node),
     }
 
 
-def _neighbors(node: Node) -> tuple[str, ...]:
-    return (str(node.gateway), *((str(node.gateway6),) if node.gateway6 else ()))
+def _neighbors(site: Site, node: Node) -> tuple[str, ...]:
+    """The router, once per family of the service address: a session that would announce nothing only raises alarms."""
+    return (str(node.gateway), *((str(node.gateway6),) if site.service.address6 else ()))
 
 
 def _unbound(site: Site) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def apply(
 
     `site` is given for a deploy: its service address is looked for on the router first.
     """
-    notes = preflight(connection, planned, site.service.address if site else None)
+    services = [address for address in (site.service.address, site.service.address6) if address] if site else []
+    notes = preflight(connection, planned, services)
     saved = backups.take(planned.reading, backups.now())
     path = backups.save(saved, state)
     log(f"backup of router {connection.host}: {path}")

@@ -28,6 +28,7 @@ FORMAT = 1
 #: The settings properties we ever set, and so the only ones to give back.
 SETTINGS_PROPERTIES: Mapping[str, tuple[str, ...]] = {
     "/ip/settings": ("ipv4-multipath-hash-policy", "send-redirects"),
+    "/ipv6/settings": ("multipath-hash-policy",),
     "/ip/dns": ("allow-remote-requests",),
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from anycastlab.paths import state_dir
 from anycastlab.routeros import backup as backups
+from anycastlab.routeros import originals
 from anycastlab.routeros.apply import Applied, Log, apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
@@ -38,7 +39,7 @@ def router_session(router: Router) -> Iterator[Connection]:
 def plan_router(site: Site) -> Planned:
     """What a deploy would change on the router. Writes nothing; show it with `render.render_text` or `render_json`."""
     with router_session(site.router) as connection:
-        return plan_site(site, read(connection))
+        return plan_site(site, read(connection), originals.load(state_dir(), connection.host))
 
 
 def plan_restore_router(site: Site, path: Path) -> Planned:

@@ -66,7 +66,10 @@ class Observation:
 def observe(connection: Connection, site: Site) -> Observation:
     """What the router says about the nodes right now."""
     gateways = [str(a) for node in site.nodes for a in (node.address, node.address6) if a]
-    query = [f"?gateway={gateway}" for gateway in gateways] + ["?#|"] * (len(gateways) - 1)
+    # IPv6 routes may show the neighbour's link-local address as their gateway, so the service's own are asked for, too.
+    words = [f"?gateway={gateway}" for gateway in gateways]
+    words += [f"?dst-address={site.service.prefix6}"] if site.service.prefix6 else []
+    query = [*words, *["?#|"] * (len(words) - 1)]
     sessions, bfd, routes, nat = read_many(
         connection,
         [
@@ -122,6 +125,8 @@ def bgp_routes(rows: Sequence[Reply], gateways: Sequence[str]) -> list[Route]:
     found = []
     for row in rows:
         gateway = _address(row.get("gateway", ""))
+        if gateway.startswith("fe80:"):
+            gateway = _neighbour(row)
         if gateway in known and not _is_no(row.get("bgp")):
             found.append(
                 Route(
@@ -132,6 +137,12 @@ def bgp_routes(rows: Sequence[Reply], gateways: Sequence[str]) -> list[Route]:
                 )
             )
     return found
+
+
+def _neighbour(row: Reply) -> str:
+    """Whom a BGP route came from: `belongs-to` is `bgp-IP6-fd00:10:1:2::11`."""
+    kind, _, address = row.get("belongs-to", "").rpartition("-")
+    return _address(address) if kind.startswith("bgp-IP") else ""
 
 
 def redirect_active(rows: Sequence[Reply]) -> bool:

@@ -54,7 +54,7 @@ def configure(
     + explain: a node's own view of a session that is not there, for the message
     """
     reading = _reading()
-    planned = plan_site(site, reading)
+    planned = plan_site(site, reading, originals.load(state_dir(), reading.host))
     _show(planned)
     if not planned.changes:
         host.noop(f"router {reading.host} is as it should be")

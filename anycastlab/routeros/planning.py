@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anycastlab.routeros.backup import SETTINGS_PROPERTIES, Backup, desired_from
+from anycastlab.routeros.backup import Backup, desired_from
 from anycastlab.routeros.foreign import check_foreign
 from anycastlab.routeros.plan import Plan, make_plan
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import Row
-from anycastlab.routeros.rows import desired_rows
-from anycastlab.routeros.rows_settings import settings_rows
-from anycastlab.routeros.values import same
+from anycastlab.routeros.rows import Device, desired_rows
+from anycastlab.routeros.rows_settings import given_back
 from anycastlab.site.model import Site
 
 
@@ -36,30 +35,36 @@ class Planned:
         return make_plan(self.desired, reading.menus, host=reading.host)
 
 
-def plan_site(site: Site, reading: Reading) -> Planned:
-    """The plan of a deploy. Raises RouterError for an unsupported version and PlanError for contradictions."""
+Originals = Mapping[str, Mapping[str, str]]
+"""Menu → property → value before our first change (`anycastlab.routeros.originals`)."""
+
+
+def plan_site(site: Site, reading: Reading, originals: Originals | None = None) -> Planned:
+    """The plan of a deploy; a setting that is not needed any more gets back its value of `originals`.
+
+    Raises RouterError for an unsupported version and PlanError for contradictions.
+    """
     device = reading.device
     desired = desired_rows(site, device)
     notes = [*device.caps.notes, *check_foreign(site, desired, reading)]
-    if site.service.address6 and not device.ipv6_firewall:
+    if site.service.address6:
+        notes += _ipv6_notes(device)
+    return _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
+
+
+def _ipv6_notes(device: Device) -> list[str]:
+    notes = ["the last resort is IPv4's alone: while no node answers, the IPv6 service address answers nobody."]
+    if not device.ipv6_firewall:
         notes.append("this router has no IPv6 firewall menu: BGP and BFD over IPv6 are not opened there.")
-    return _planned(desired, reading, notes)
+    if not device.ipv6_hash:
+        notes.append("this router cannot spread IPv6 by port: each IPv6 client always asks one node.")
+    return notes
 
 
-def plan_removal(site: Site, reading: Reading, originals: Mapping[str, Mapping[str, str]]) -> Planned:
+def plan_removal(site: Site, reading: Reading, originals: Originals) -> Planned:
     """Own rows go; a setting that still has our value gets back the one it had before (`originals`)."""
-    desired = []
-    for ours in settings_rows(site):
-        rows = reading.menus.get(ours.menu, ())
-        actual = rows[0] if rows else {}
-        back: dict[str, str | None] = {
-            name: originals[ours.menu][name]
-            for name in SETTINGS_PROPERTIES[ours.menu]
-            if name in originals.get(ours.menu, {}) and same(name, actual.get(name), ours.properties.get(name))
-        }
-        if back:
-            desired.append(Row(ours.menu, "", back, reason="as it was before"))
-    return _planned(desired, reading, ())
+    del site
+    return _planned(given_back(reading.menus, originals, ()), reading, ())
 
 
 def plan_restore(backup: Backup, reading: Reading) -> Planned:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from ipaddress import IPv4Address
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address
 
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import NotPermitted, RouterDenied, RouterError, RouterRefused
@@ -16,14 +16,16 @@ from anycastlab.routeros.values import is_true
 POLICIES = ("api", "read", "write", "test")
 
 
-def preflight(connection: Connection, planned: Planned, service: IPv4Address | None) -> list[str]:
+def preflight(
+    connection: Connection, planned: Planned, services: Sequence[IPv4Address | IPv6Address] = ()
+) -> list[str]:
     """Notes. Raises RouterError for what would make the change fail. Up to six round trips."""
     _version(connection, planned)
     _policies(connection, planned)
     notes = list(_device_mode(connection))
     if planned.reading.capabilities.safe_mode:
         _safe_mode(connection)
-    if service is not None:
+    for service in services:
         _static_route(connection, service)
     return notes
 
@@ -102,16 +104,15 @@ def safe_mode_held(host: str, user: str = "") -> RouterError:
     )
 
 
-def _static_route(connection: Connection, service: IPv4Address) -> None:
-    """A static /32 wins against BGP by distance: the nodes' routes would never become active."""
-    rows = connection.print(
-        "/ip/route", [".id", "dst-address", "gateway", "static", "dynamic"], f"?dst-address={service}/32"
-    )
+def _static_route(connection: Connection, service: IPv4Address | IPv6Address) -> None:
+    """A static one wins against BGP by distance: the nodes' routes would never become active."""
+    menu, prefix = ("/ip/route" if service.version == 4 else "/ipv6/route"), f"{service}/{service.max_prefixlen}"
+    rows = connection.print(menu, [".id", "dst-address", "gateway", "static", "dynamic"], f"?dst-address={prefix}")
     for row in rows:
         if not is_true(row.get("dynamic")):
             raise RouterError(
                 f"Router {connection.host} has a static route for the service address ({row.get('.id')} "
-                f"{service}/32 via {row.get('gateway')}); it would hide the nodes'.",
+                f"{prefix} via {row.get('gateway')}); it would hide the nodes'.",
                 "Remove it, or choose another service address.",
                 connection.host,
             )

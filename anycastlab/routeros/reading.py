@@ -43,6 +43,7 @@ class Reading:
             caps=self.capabilities,
             addresses=tuple(IPv4Interface(row["address"]) for row in self.addresses if row.get("address")),
             ipv6_firewall="/ipv6/firewall/filter" in self.menus,
+            ipv6_hash=any(not row or "multipath-hash-policy" in row for row in self.menus.get("/ipv6/settings", ())),
         )
 
     @property

@@ -21,6 +21,7 @@ MENUS: Final = (
     "/ip/firewall/filter",
     "/ipv6/firewall/filter",
     "/ip/settings",
+    "/ipv6/settings",
     "/ip/dns",
     "/ip/dns/static",
     "/ip/firewall/nat",
@@ -33,7 +34,7 @@ MENUS: Final = (
 )
 
 #: One row, no id, no comment, not ours: single properties are set, and given back by removal.
-SETTINGS: Final = frozenset({"/ip/settings", "/ip/dns"})
+SETTINGS: Final = frozenset({"/ip/settings", "/ipv6/settings", "/ip/dns"})
 
 #: First match wins, so the order is part of the meaning.
 ORDERED: Final = frozenset(

@@ -25,13 +25,15 @@ class Device:
     caps: Capabilities
     addresses: tuple[IPv4Interface, ...] = ()
     ipv6_firewall: bool = True
+    ipv6_hash: bool = True
+    """It can be told how to spread IPv6 flows over several next hops."""
 
 
 def desired_rows(site: Site, device: Device) -> list[Row]:
     """All rows, in the order of writing, checked against the version's command tree. Raises PlanError."""
     rows = [
         *firewall_rows(site, ipv6=site.service.address6 is not None and device.ipv6_firewall),
-        *settings_rows(site),
+        *settings_rows(site, ipv6=device.ipv6_hash),
         probe_zone_row(site),
         *bgp_rows(site, device.caps),
         *fallback_rows(site, device.caps),

@@ -41,6 +41,8 @@ def firewall_rows(site: Site, ipv6: bool) -> list[Row]:
         for node in site.nodes:
             rows.append(_accept(INPUT6, f"bgp:{node.name}", "tcp", BGP_PORT, f"{node.address6}"))
             rows.append(_accept(INPUT6, f"bfd:{node.name}", "udp", BFD_PORT, f"{node.address6}"))
+        if site.layout == "flat":
+            rows.append(_no_redirects6())
     return rows
 
 
@@ -59,6 +61,19 @@ def _accept(menu: str, which: str, protocol: str, port: str, source: str) -> Row
         "disabled": "no",
     }
     return Row(menu, f"anycastlab:accept:{which}", properties, Place.BEFORE_BLOCKING)
+
+
+def _no_redirects6() -> Row:
+    """IPv6 has no `send-redirects`: what the router sends of them is dropped on its way out (RFC 4443, type 137)."""
+    properties: dict[str, str | None] = {
+        "chain": "output",
+        "action": "drop",
+        "protocol": "icmpv6",
+        "icmp-options": "137:0",
+        "disabled": "no",
+    }
+    reason = "no ICMPv6 redirects, or clients in the nodes' subnet stay with a node that died"
+    return Row(INPUT6, "anycastlab:no-redirects", properties, Place.FIRST, reason=reason)
 
 
 def _guard(menu: str, protocol: str, interface: str) -> Row:

@@ -6,15 +6,24 @@ on the control machine, and removal gives it back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 
 from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.row import Row
+from anycastlab.routeros.values import same
 from anycastlab.site.model import Site
 
+#: Every value that we ever set.
+OURS: Mapping[str, Mapping[str, str]] = {
+    "/ip/settings": {"ipv4-multipath-hash-policy": "l4", "send-redirects": "no"},
+    "/ipv6/settings": {"multipath-hash-policy": "l4"},
+    "/ip/dns": {"allow-remote-requests": "yes"},
+}
 
-def settings_rows(site: Site) -> list[Row]:
+
+def settings_rows(site: Site, ipv6: bool = True) -> list[Row]:
+    """`ipv6`: the router can be told how to spread IPv6 flows."""
     ip: dict[str, str | None] = {"ipv4-multipath-hash-policy": "l4"}
     reason = "spread by port too, or one client would always ask one node"
     if site.layout == "flat":
@@ -23,10 +32,32 @@ def settings_rows(site: Site) -> list[Row]:
             "; no ICMP redirects, or clients in the nodes' subnet learn a node's address for minutes and stay there "
             "when it dies"
         )
-    return [
-        Row("/ip/settings", "", ip, reason=reason),
-        Row("/ip/dns", "", {"allow-remote-requests": "yes"}, reason="local names for the nodes, and the last resort"),
-    ]
+    rows = [Row("/ip/settings", "", ip, reason=reason)]
+    if site.service.address6 and ipv6:
+        rows.append(Row("/ipv6/settings", "", {"multipath-hash-policy": "l4"}, reason="the same for IPv6"))
+    dns: dict[str, str | None] = {"allow-remote-requests": "yes"}
+    return [*rows, Row("/ip/dns", "", dns, reason="local names for the nodes, and the last resort")]
+
+
+def given_back(
+    menus: Mapping[str, Sequence[Mapping[str, str]]], originals: Mapping[str, Mapping[str, str]], wanted: Sequence[Row]
+) -> list[Row]:
+    """Settings we changed and no longer want (`wanted` lacks them): what they were, unless a person changed them since.
+
+    `originals`: menu → property → value before our first change.
+    """
+    kept = {(row.menu, name) for row in wanted for name in row.properties}
+    rows = []
+    for menu, ours in OURS.items():
+        actual = next(iter(menus.get(menu, ())), {})
+        back: dict[str, str | None] = {
+            name: originals[menu][name]
+            for name, value in ours.items()
+            if name in originals.get(menu, {}) and (menu, name) not in kept and same(name, actual.get(name), value)
+        }
+        if back:
+            rows.append(Row(menu, "", back, reason="as it was before"))
+    return rows
 
 
 def probe_zone_row(site: Site) -> Row:

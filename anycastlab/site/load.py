@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -158,7 +158,8 @@ def build(machines: Machines) -> Site:
     router.setdefault("api_host", router_name.rpartition("/")[2])
     router.setdefault("api_port", API_TLS_PORT if router_data.get("router_tls", True) else API_PLAIN_PORT)
     shared["router"] = router
-    members = [_node(name, data, lab, layout) for name, data in machines.nodes]
+    twin = router_data.get("service_address6") is not None
+    members = [_node(name, data, lab, layout, twin) for name, data in machines.nodes]
     shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
     _refuse_unknown_version(router_data.get("router_version"))
     for name, data in (*machines.nodes, *machines.extra):
@@ -208,7 +209,7 @@ def _refuse_unknown_rebuild(rebuild: object, hosts: Iterable[str], nodes: Sequen
             )
 
 
-def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> dict[str, Any]:
+def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str, twin: bool) -> dict[str, Any]:
     node: dict[str, Any] = {key: data[k] for k, key in _NODE_KEYS.items() if k in data and data[k] is not None}
     # A shared `router_id` is the router's; a node's own stands in its host data only.
     node.pop("router_id", None)
@@ -222,6 +223,10 @@ def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> d
         node.setdefault("address", network[topology.FIRST_NODE - 1 + data["number"]])
         node.setdefault("gateway", gateway)
         node.setdefault("prefix_length", network.prefixlen)
+        if twin:
+            network6, gateway6 = _lab_subnet6(layout)
+            node.setdefault("address6", topology.twin_address(network6, topology.FIRST_NODE - 1 + data["number"]))
+            node.setdefault("gateway6", gateway6)
     if "address" in node:
         node.setdefault("router_id", node["address"])
     return node
@@ -230,6 +235,10 @@ def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str) -> d
 def _lab_subnet(layout: str) -> tuple[IPv4Network, IPv4Address]:
     """The nodes' subnet in the embedded lab, and the router's address there."""
     return (topology.LAN, topology.ROUTER_LAN) if layout == "flat" else (topology.DNS, topology.ROUTER_DNS)
+
+
+def _lab_subnet6(layout: str) -> tuple[IPv6Network, IPv6Address]:
+    return (topology.LAN6, topology.ROUTER_LAN6) if layout == "flat" else (topology.DNS6, topology.ROUTER_DNS6)
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -170,9 +170,26 @@ class Site(Frozen):
                 raise ValueError(f"{node.name}: gateway {node.gateway} lies outside its subnet {node.network}")
             if node.address == node.gateway:
                 raise ValueError(f"{node.name}: address and gateway are both {node.address}")
-        if self.service.address6 and not all(n.address6 and n.gateway6 for n in self.nodes):
-            raise ValueError("service_address6 is set, so every node needs address6 and gateway6")
+        if self.service.address6:
+            self._twin(self.service.address6)
         return self
+
+    def _twin(self, service: IPv6Address) -> None:
+        """What the IPv6 service address needs. Interfaces have /64 there (RFC 4291, 2.5.1)."""
+        if not all(n.address6 and n.gateway6 for n in self.nodes):
+            raise ValueError("service_address6 is set, so every node needs address6 and gateway6")
+        self._unique("address6", [str(node.address6) for node in self.nodes])
+        for node in self.nodes:
+            network = IPv6Network(f"{node.address6}/64", strict=False)
+            if service in network:
+                raise ValueError(
+                    f"service_address6 {service} lies inside the connected subnet {network} of {node.name}; "
+                    "neighbours would look for it there; choose one outside every subnet"
+                )
+            if node.gateway6 not in network or node.gateway6 == node.address6:
+                raise ValueError(
+                    f"{node.name}: gateway6 {node.gateway6} must be the router's address in {network}, the node's own"
+                )
 
     def _ordinary_service(self) -> None:
         for address in (self.service.address, self.service.address6):
@@ -197,13 +214,13 @@ class Site(Frozen):
         zone = self.resolver.local_zones[0] if self.resolver.local_zones else "lan"
         return f"probe.anycast.{zone}"
 
-    def node(self, name: str) -> Node:
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
     @property
     def wan_probe_zone(self) -> str:
         """Zone of the random names by which the probes see whether the provider's side answers."""
         return f"probe.anycast.{self.resolver.wan_probe_suffix}"
 
+    def node(self, name: str) -> Node:
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)

@@ -36,10 +36,12 @@ def service_asker(site: Site, run: RunOnClient) -> Callable[[str], str | None]:
     """Asks for the identity through the service address by `udp` or `tcp`; None when answered, else what happened."""
 
     def asker(protocol: str) -> str | None:
-        address = str(site.service.address)
-        answers, problem = ask_from(site, run, [[address, site.service.identity_name, "TXT", protocol]])
+        asked = [str(address) for address in (site.service.address, site.service.address6) if address]
+        name = site.service.identity_name
+        answers, problem = ask_from(site, run, [[address, name, "TXT", protocol] for address in asked])
         if problem:
             return problem
-        return None if answers[0] is not None else f"{address} gave no answer over {protocol.upper()}"
+        silent = [address for address, answer in zip(asked, answers, strict=True) if answer is None]
+        return f"{' and '.join(silent)} gave no answer over {protocol.upper()}" if silent else None
 
     return asker

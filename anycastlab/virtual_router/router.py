@@ -182,7 +182,8 @@ class Router:
         rows += [("/interface/list", {"name": name}) for name in lists]
         for interface in config.interfaces:
             rows += [("/interface/list/member", {"interface": interface.name, "list": it}) for it in interface.lists]
-            rows += [("/ip/address", {"address": it, "interface": interface.name}) for it in interface.addresses]
+            own = (it for it in interface.addresses if ":" not in it)  # /ipv6/address is read from the configuration
+            rows += [("/ip/address", {"address": it, "interface": interface.name}) for it in own]
         rows += [("/ip/dns/static", {"name": name, "address": it}) for name, it in config.static_names.items()]
         if config.dns_servers:
             rows.append(("/ip/dns", {"servers": ",".join(config.dns_servers)}))

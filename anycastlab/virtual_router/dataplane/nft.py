@@ -81,7 +81,7 @@ _INERT = {
     "bytes",
     "packets",
 }
-_ARGUMENTS = {"to-addresses", "to-ports", "jump-target", "reject-with", "hw-offload"}
+_ARGUMENTS = {"to-addresses", "to-address", "to-ports", "jump-target", "reject-with", "hw-offload"}
 _REJECTS = {
     "icmp-network-unreachable": "icmp type net-unreachable",
     "icmp-host-unreachable": "icmp type host-unreachable",
@@ -124,12 +124,13 @@ def _target(row: Row, section: _Section, owns: Callable[[str], str]) -> str:
 
 
 def _nat_target(row: Row, section: _Section, word: str) -> str:
-    address, ports = row.get("to-addresses", ""), row.get("to-ports", "")
+    name = "to-addresses" if section.family == "ip" else "to-address"
+    address, ports = row.get(name, ""), row.get("to-ports", "")
     if not address and not ports:
-        raise RuleNotEmulated("to-addresses is not set")
+        raise RuleNotEmulated(f"{name} is not set")
     target = address_text(address, section.family) if address else ""
     if "/" in target:
-        raise RuleNotEmulated(f"to-addresses={address}")
+        raise RuleNotEmulated(f"{name}={address}")
     if ports:
         bracketed = f"[{target}]" if ":" in target else target
         return f"{word} to {bracketed}:{single_port(ports)}"

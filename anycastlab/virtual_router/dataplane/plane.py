@@ -138,6 +138,8 @@ class LinuxDataplane:
             return frr.refused_route(row)
         if menu == netwatch.MENU:
             return netwatch.refuse(row)
+        if menu == "/ipv6/settings":
+            return sysctl.refuse6(row)
         if menu == "/ip/dns" and row.get("use-doh-server"):
             return f"use-doh-server={row['use-doh-server']}"
         return None

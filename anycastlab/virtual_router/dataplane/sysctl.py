@@ -10,7 +10,22 @@ from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.rows import singleton, truth
 
 _HASH = {"l3": "0", "l4": "1", "l3-inner": "2"}
+# Properties of /ipv6/settings without effect here, with the value that asks for none.
+_NO_EFFECT6 = {
+    "disable-ipv6": "false",
+    "accept-redirects": "yes-if-forwarding-disabled",
+    "accept-router-advertisements": "yes-if-forwarding-disabled",
+    "max-neighbor-entries": "16384",
+}
 _RP_FILTER = {"no": "0", "strict": "1", "loose": "2"}
+
+
+def refuse6(row: Row) -> str | None:
+    """What of /ipv6/settings is not emulated."""
+    for name, harmless in _NO_EFFECT6.items():
+        if row.get(name, harmless) not in ("", harmless):
+            return f"{name}={row[name]}"
+    return None
 
 
 def settings(snapshot: Snapshot, interfaces: Interfaces) -> dict[str, str]:

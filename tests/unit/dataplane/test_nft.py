@@ -73,6 +73,32 @@ def firewall() -> Rows:
         "/ipv6/firewall/filter": numbered(
             {"chain": "input", "action": "accept", "protocol": "icmpv6"},
             {"chain": "input", "action": "drop", "src-address": "!fd00::/8"},
+            {
+                "chain": "input",
+                "action": "accept",
+                "protocol": "udp",
+                "dst-port": "3784",
+                "src-address": "fd00:10:1:2::11/128",
+            },
+            {"chain": "output", "action": "drop", "protocol": "icmpv6", "icmp-options": "137:0"},
+        ),
+        "/ipv6/firewall/nat": numbered(
+            {
+                "chain": "dstnat",
+                "action": "redirect",
+                "protocol": "udp",
+                "dst-address": "fd00:10:1:9::53/128",
+                "dst-port": "53",
+                "to-ports": "53",
+            },
+            {
+                "chain": "dstnat",
+                "action": "dst-nat",
+                "protocol": "tcp",
+                "dst-port": "8080",
+                "to-address": "fd00:10:1:1::20/128",
+                "to-ports": "80",
+            },
         ),
     }
 

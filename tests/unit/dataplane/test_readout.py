@@ -168,6 +168,23 @@ def test_ecmp_is_one_row_per_next_hop() -> None:
     assert "ecmp" not in connected
 
 
+def test_ipv6_next_hops_are_the_addresses_neighbours_announced_not_the_kernels() -> None:
+    service, nodes = "fd00:10:1:9::53/128", {"fe80::11": "fd00:10:1:2::11", "fe80::12": "fd00:10:1:2::12"}
+    hops = [{"ip": link, "interfaceName": "dns", "fib": True, "active": True} for link in nodes]
+    paths = [
+        {**path(own), "nexthops": [{"ip": own, "scope": "global"}, {"ip": link, "scope": "link-local", "used": True}]}
+        for link, own in nodes.items()
+    ]
+    entry = {"protocol": "bgp", "selected": True, "installed": True, "distance": 20, "nexthops": hops}
+    seen = looked({service: [entry]}, {"routes": {service: paths}, "tableVersion": 3})
+    rows = readout.routes(seen, bgp(), INTERFACES)
+    assert [(row["afi"], row["gateway"], row["active"], row["ecmp"]) for row in rows] == [
+        ("ip6", own, "true", "true") for own in nodes.values()
+    ]
+    assert [row["immediate-gw"].split("%")[0] for row in rows] == list(nodes)
+    assert [row["belongs-to"] for row in rows] == [f"bgp-IP6-{own}" for own in nodes.values()]
+
+
 def test_the_standby_path_is_shown_without_active() -> None:
     seen = looked(
         {"10.1.9.53/32": route("bgp", "10.1.2.11")},

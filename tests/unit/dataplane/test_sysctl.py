@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anycastlab.virtual_router.dataplane.sysctl import settings
+from anycastlab.virtual_router.dataplane.sysctl import refuse6, settings
 
 from .rows_of_a_home import INTERFACES
 
@@ -39,3 +39,21 @@ def test_ipv6_forwarding_follows_its_own_menu() -> None:
     assert settings({}, INTERFACES)["net/ipv6/conf/all/forwarding"] == "1"
     off = {"/ipv6/settings": [{"disable-ipv6": "true", "forward": "true"}]}
     assert settings(off, INTERFACES)["net/ipv6/conf/all/forwarding"] == "0"
+
+
+def test_ipv6_flows_are_spread_as_its_own_menu_says() -> None:
+    assert settings({}, INTERFACES)["net/ipv6/fib_multipath_hash_policy"] == "0"
+    ports = {"/ipv6/settings": [{"multipath-hash-policy": "l4"}]}
+    assert settings(ports, INTERFACES)["net/ipv6/fib_multipath_hash_policy"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"multipath-hash-policy": "l4", "forward": "false", "disable-ipv6": "false"}, None),
+        ({"disable-ipv6": "true"}, "disable-ipv6=true"),
+        ({"accept-redirects": "no"}, "accept-redirects=no"),
+    ],
+)
+def test_an_ipv6_setting_that_would_do_nothing_is_refused(row: dict[str, str], told: str | None) -> None:
+    assert refuse6(row) == told

@@ -11,6 +11,7 @@ import pytest
 from anycastlab.node import layout, render
 from anycastlab.node.facts import SessionFact
 from anycastlab.node.frr_config import agrees, session_digest, statements
+from anycastlab.site import Service
 from tests.unit.node.homes import home
 
 
@@ -71,6 +72,14 @@ def test_the_node_digests_its_sessions_as_we_do(tmp_path: Path) -> None:
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     output = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True).stdout
     assert SessionFact().process(output.splitlines()) == session_digest(text)
+
+
+def test_an_ipv6_session_that_comes_does_not_make_the_ipv4_one_another() -> None:
+    addresses = {"address6": "fd01::11", "gateway6": "fd01::1"}
+    plain, twin = home(nodes=1), home(nodes=1, node01=addresses, service=Service(address6="fd53::53"))
+    text, other = (render.frr_conf(s, s.nodes[0], render.Machine("node01")).decode() for s in (plain, twin))
+    assert "neighbor fd01::1 remote-as" in other
+    assert session_digest(text) == session_digest(other)
 
 
 def test_the_same_statement_in_another_block_is_another() -> None:

@@ -139,3 +139,9 @@ def test_unbound_refuses_a_mixture_of_plain_and_tls() -> None:
     site = home(resolver={"upstreams": ("203.0.113.53", "tls://9.9.9.9#dns.quad9.net")})
     with pytest.raises(ResolverError, match="mix plain DNS and DNS over TLS"):
         render.files(site, site.node("node02"), Machine("n"))
+
+
+def test_a_node_with_ipv6_but_without_the_twin_has_no_ipv6_session() -> None:
+    site = home(nodes=1, node01={"address6": "fd01::11", "gateway6": "fd01::1"})
+    assert b"fd01::1" not in render.frr_conf(site, site.nodes[0], Machine("node01"))
+    assert render.probe(site, site.nodes[0]).frr.neighbors == ("10.1.2.1",)

@@ -319,13 +319,18 @@ def test_a_router_upgraded_since_the_plan_was_made_gets_no_write(tmp_path: Path)
         assert new.writes() == []
 
 
-def test_a_static_route_that_would_hide_the_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("menu", "prefix", "gateway"),
+    [("/ip/route", "10.1.9.53/32", "10.1.1.9"), ("/ipv6/route", "fd00:9::53/128", "fd00:2::9")],
+)
+def test_a_static_route_that_would_hide_the_nodes(menu: str, prefix: str, gateway: str, tmp_path: Path) -> None:
+    site = make_site(service={"address6": "fd00:9::53"})
     with home() as router:
         connection = connect(router, "admin")
-        connection.add("/ip/route", {"dst-address": "10.1.9.53/32", "gateway": "10.1.1.9"})
+        connection.add(menu, {"dst-address": prefix, "gateway": gateway})
         writes = len(router.writes())
-        with pytest.raises(RouterError, match=r"static route for the service address .*10\.1\.1\.9"):
-            apply(connection, plan(connection, make_site()), tmp_path, site=make_site())
+        with pytest.raises(RouterError, match=f"static route for the service address .*{prefix} via {gateway}"):
+            apply(connection, plan(connection, site), tmp_path, site=site)
         connection.close()
         assert len(router.writes()) == writes
 

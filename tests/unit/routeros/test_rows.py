@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from anycastlab.routeros.errors import PlanError
+from anycastlab.routeros.plan import Change
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import Reading, fresh
 from anycastlab.routeros.render import render_json, render_text
 from anycastlab.routeros.row import MENUS, Row
 from anycastlab.routeros.rows import Device, check, desired_rows
 from anycastlab.routeros.version import capabilities
+from anycastlab.site.model import Site
 from tests.unit.routeros.support import make_site
 
 GOLDEN = Path(__file__).parent / "golden"
+TWIN = {"address6": "fd00:9::53"}
 
 
 def rows(version: str = "7.22.3", addresses: tuple[str, ...] = (), **changes: object) -> dict[str, Row]:
@@ -93,6 +96,46 @@ def test_the_ipv6_twin_has_its_own_connections_filters_and_firewall() -> None:
     assert connection.properties["afi"] == "ipv6"
     assert connection.properties["input.filter"] == "anycastlab-in6"
     assert found["anycastlab:bfd:node01"].properties["addresses"] == "10.1.2.11,fd00:2::11"
+
+
+def test_ipv6_is_spread_by_port_where_the_router_can_be_told() -> None:
+    assert rows(service=TWIN)["/ipv6/settings"].properties == {"multipath-hash-policy": "l4"}
+    assert "/ipv6/settings" not in rows()
+    menus = dict(fresh("7.22.3").menus)
+    can, cannot = ({"multipath-hash-policy": "l3", "forward": "true"}, {"forward": "true"})
+    for row, told in ((can, False), (cannot, True)):
+        plan = plan_site(make_site(service=TWIN), Reading("7.22.3", {**menus, "/ipv6/settings": [row]})).plan
+        assert any(step.row.menu == "/ipv6/settings" for step in plan.of(Change)) is not told
+        assert any("each IPv6 client always asks one node" in note for note in plan.notes) is told
+
+
+def test_the_plan_says_that_the_last_resort_is_ipv4s_alone() -> None:
+    notes = plan_site(make_site(service=TWIN), fresh("7.22.3")).plan.notes
+    assert any("last resort is IPv4's alone" in note for note in notes)
+    assert plan_site(make_site(), fresh("7.22.3")).plan.notes == ()
+
+
+def test_in_the_flat_layout_icmpv6_redirects_are_dropped_on_their_way_out() -> None:
+    assert "anycastlab:no-redirects" not in rows(service=TWIN)
+    assert "anycastlab:no-redirects" not in rows(layout="flat")
+    row = rows(service=TWIN, layout="flat")["anycastlab:no-redirects"]
+    assert (row.properties["chain"], row.properties["icmp-options"]) == ("output", "137:0")
+
+
+def test_a_setting_that_is_not_needed_any_more_is_given_back_unless_a_person_changed_it() -> None:
+    menus = dict(fresh("7.22.3").menus)
+    originals = {"/ipv6/settings": {"multipath-hash-policy": "l3"}, "/ip/settings": {"send-redirects": "true"}}
+
+    def settings(site: Site, policy: str) -> dict[str, str | None]:
+        actual = {"/ipv6/settings": [{"multipath-hash-policy": policy}], "/ip/settings": [{"send-redirects": "false"}]}
+        plan = plan_site(site, Reading("7.22.3", {**menus, **actual}), originals).plan
+        return {p.name: p.new for step in plan.of(Change) for p in step.properties}
+
+    assert settings(make_site(), "l4")["multipath-hash-policy"] == "l3"
+    assert "multipath-hash-policy" not in settings(make_site(), "l3-inner")
+    assert "multipath-hash-policy" not in settings(make_site(service=TWIN), "l4")
+    assert settings(make_site(), "l3")["send-redirects"] == "true"
+    assert "send-redirects" not in settings(make_site(layout="flat"), "l3")
 
 
 @pytest.mark.parametrize(

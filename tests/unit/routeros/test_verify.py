@@ -12,6 +12,7 @@ import pytest
 from anycastlab.routeros.apply import apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.errors import VerifyError
+from anycastlab.routeros.observe import bgp_routes
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import read
 from anycastlab.routeros.verify import Verification, verify
@@ -269,6 +270,14 @@ def test_the_ipv6_twin_is_judged_like_the_other(tmp_path: Path) -> None:
         told = lab.failure()
         assert "node02 bgp over IPv6: no session" in told
         assert "neighbour fd00:2::1" in told
+
+
+def test_a_route_through_a_link_local_address_is_known_by_the_neighbour_it_came_from() -> None:
+    row = {"dst-address": "fd00:9::53/128", "gateway": "fe80::1%ether3", "bgp": "true", "active": "true"}
+    neighbours = ["10.1.2.11", "fd00:2::11"]
+    (route,) = bgp_routes([{**row, "belongs-to": "bgp-IP6-fd00:2::11"}], neighbours)
+    assert (route.gateway, route.active) == ("fd00:2::11", True)
+    assert bgp_routes([{**row, "belongs-to": "bgp-IP6-fd00:2::99"}, row], neighbours) == []
 
 
 def test_with_a_password_a_bfd_that_went_down_is_no_cause(lab_with_password: Lab) -> None:

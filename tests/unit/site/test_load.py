@@ -47,6 +47,33 @@ def test_the_layout_alone_puts_the_labs_nodes_into_a_subnet_with_their_router(
     assert str(build(lab(layout=layout, router_dns="10.1.1.9")).resolver.router_dns) == "10.1.1.9"
 
 
+@pytest.mark.parametrize(
+    ("layout", "first_node", "router"),
+    [("routed", "fd00:10:1:2::11", "fd00:10:1:2::1"), ("flat", "fd00:10:1:1::11", "fd00:10:1:1::1")],
+)
+def test_with_an_ipv6_service_address_the_labs_nodes_have_ipv6_too(layout: str, first_node: str, router: str) -> None:
+    site = build(lab(layout=layout, service_address6="fd00:10:1:9::53"))
+    assert str(site.nodes[0].address6) == first_node
+    assert {str(node.gateway6) for node in site.nodes} == {router}
+    assert {node.address6 for node in build(lab(layout=layout)).nodes} == {None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"service_address6": "fd00:10:1:2::53"}, "lies inside the connected subnet fd00:10:1:2::/64 of node01"),
+        ({"service_address6": "fe80::53"}, "service address fe80::53 is no ordinary address"),
+        ({"service_address6": "10.1.9.53"}, "service_address6"),
+        ({"service_address6": "fd00:10:1:9::53", "gateway6": "fd00:9::1"}, "node01: gateway6 fd00:9::1 must be"),
+        ({"service_address6": "fd00:10:1:9::53", "address6": "fd00:10:1:2::5"}, "address6 fd00:10:1:2::5 is used 3"),
+    ],
+)
+def test_an_ipv6_service_address_that_cannot_work_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        build(lab(**changes))
+    assert sentence in str(caught.value)
+
+
 def test_a_version_that_pyinfra_took_for_a_number_keeps_its_last_digit() -> None:
     assert (router_version(7.2), router_version(7.16), router_version("7.22.3")) == ("7.20", "7.16", "7.22.3")
     build(lab(router_version=7.2))
@@ -103,6 +130,12 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (lab(router_version=7.15), "The setting 'router_version' is 7.15"),
         (lab(router_version="soon"), "The setting 'router_version' is 'soon'"),
         (lab(upstreams=None), "The setting 'upstreams' is missing."),
+        (lab(wan_probe_suffix="*.example"), "The setting 'wan_probe_suffix' is '*.example'"),
+        (lab(wan_probe_suffix="example.com."), "The setting 'wan_probe_suffix' is 'example.com.'"),
+        (
+            lab(wan_probe_suffix="nas.lan"),
+            "wan_probe_suffix nas.lan lies in the local zone lan, which the router answers",
+        ),
         (lab(bgp_hold_s=5), "bgp_hold_s is 5, less than three keepalives of 3 s"),
     ],
 )
@@ -112,9 +145,3 @@ def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "pydantic" not in str(raised.value).lower()
-        (lab(wan_probe_suffix="*.example"), "The setting 'wan_probe_suffix' is '*.example'"),
-        (lab(wan_probe_suffix="example.com."), "The setting 'wan_probe_suffix' is 'example.com.'"),
-        (
-            lab(wan_probe_suffix="nas.lan"),
-            "wan_probe_suffix nas.lan lies in the local zone lan, which the router answers",
-        ),

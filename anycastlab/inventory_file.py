@@ -1,11 +1,12 @@
 """What a person writes in Python, an inventory and `group_data/`: a mistake in it is a sentence with file and line.
 
-Reading is pyinfra's. What pyinfra shows for a mistake is a traceback through its own modules, so the files are read
+Reading is pyinfra's. What pyinfra shows for a mistake is a traceback through its own modules, so the files are executed
 once before it does that: by `Fleet` for commands that look, by `config.py` for every run of pyinfra itself.
 """
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +19,10 @@ from anycastlab.errors import AnycastlabError
 if TYPE_CHECKING:
     from pyinfra.api import Inventory
 
+# Code that asks a person, who must not be asked twice, or (in group data) asks pyinfra about an inventory that is not
+# there yet: only its syntax can be looked at.
+_ASKS_A_PERSON = re.compile(r"\b(getpass|input)\b")
+_ASKS_PYINFRA = re.compile(r"\bpyinfra\b")
 _HINT = "Correct it; nothing was changed."
 
 
@@ -25,17 +30,16 @@ class InventoryFileError(AnycastlabError):
     """An inventory file, or a file of `group_data/`, cannot be read."""
 
 
-def read(path: str, data: Mapping[str, Any] | None = None, folders: Iterable[str] = ()) -> Inventory:
-    """The inventory in the file `path` with what `group_data/` says here, beside it and in `folders`.
+def read(path: str, data: Mapping[str, Any] | None = None) -> Inventory:
+    """The inventory in the file `path` with what `group_data/` says, here and beside it.
 
     Raises InventoryFileError. Needs pyinfra's patched standard library: see `fleet`.
     """
     from pyinfra_cli.inventory import make_inventory
 
+    check(path)
     try:
-        inventory: Inventory = make_inventory(
-            path, override_data=dict(data or {}), cwd=str(Path.cwd()), group_data_directories=list(folders)
-        )
+        inventory: Inventory = make_inventory(path, override_data=dict(data or {}), cwd=str(Path.cwd()))
     except AnycastlabError:
         raise  # a sentence already
     except Exception as error:
@@ -51,31 +55,69 @@ def refuse_mistakes() -> None:
     if not Path(given["inventory"]).is_file():
         return  # host names, or pyinfra says that there is no such file
     try:
-        read(given["inventory"], folders=given["group_data"] or ())
+        check(given["inventory"], given["group_data"] or ())
     except AnycastlabError as error:
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
         raise SystemExit(1) from None
 
 
-def mistake(error: Exception, inventory: str) -> InventoryFileError:
-    """What went wrong while pyinfra read `inventory` and its group_data, as an error with a sentence."""
+def check(path: str, folders: Iterable[str] = ()) -> None:
+    """Execute the inventory and the files of `group_data/` as pyinfra will, in milliseconds; raises InventoryFileError.
+
+    `folders`: more places with group data.
+    """
+    from pyinfra_cli.util import exec_file
+
+    groups: dict[str, Any] = {}
+    for file in (path, *_group_data(path, folders)):
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+            if _ASKS_A_PERSON.search(text) or (file != path and _ASKS_PYINFRA.search(text)):
+                compile(text, file, "exec")
+            elif file == path:
+                groups = exec_file(file, return_locals=True)
+            else:
+                exec_file(file)
+        except AnycastlabError:
+            raise
+        except Exception as error:
+            raise mistake(error, file) from None
+    _refuse_shapes(path, groups)
+
+
+def _group_data(path: str, folders: Iterable[str]) -> list[str]:
+    places = dict.fromkeys([Path.cwd() / "group_data", Path(path).parent.resolve() / "group_data", *map(Path, folders)])
+    return [str(file) for place in places for file in ([place] if place.is_file() else sorted(place.glob("*.py")))]
+
+
+def _refuse_shapes(path: str, groups: Mapping[str, Any]) -> None:
+    """A machine is a name, or a pair of a name and its settings; pyinfra meets anything else with a traceback."""
+    for group, value in groups.items():
+        members = value[0] if isinstance(value, tuple) and value else value
+        if group.startswith("_") or not isinstance(members, list):
+            continue
+        for member in members:
+            name, settings = member if isinstance(member, tuple) and len(member) == 2 else (member, {})
+            if isinstance(member, tuple) and not (isinstance(name, str) and isinstance(settings, Mapping)):
+                raise InventoryFileError(
+                    f"{_place(path, None)}: {member!r} in the group {group!r} is no machine.",
+                    'Write its name, or a pair of its name and its settings: ("name", {"setting": "value"}).',
+                )
+
+
+def mistake(error: Exception, file: str) -> InventoryFileError:
+    """What pyinfra raised while it read `file`, as an error with a sentence."""
     # pyinfra wraps what the code of a file raises, except a SyntaxError and its own errors.
     wrapped: object = getattr(error, "exception", None)
     cause = wrapped if isinstance(wrapped, Exception) else error
     if isinstance(cause, SyntaxError):
-        return InventoryFileError(f"{_place(cause.filename or inventory, cause.lineno)}: {_said(cause)}.", _HINT)
-    if cause is not error:
-        file = str(getattr(error, "filename", inventory))
-        stack = traceback.extract_tb(getattr(cause, "_traceback", None) or cause.__traceback__)
-        # The last line of the file itself: what it calls may go deep into other modules.
-        lines = [frame.lineno for frame in stack if frame.filename == file]
-        return InventoryFileError(f"{_place(file, lines[-1] if lines else None)}: {_said(cause)}.", _HINT)
-    if isinstance(cause, PyinfraError | OSError | UnicodeError):
-        return InventoryFileError(f"The inventory {inventory} cannot be read: {_said(cause)}.", _HINT)
-    return InventoryFileError(
-        f"The inventory {inventory} cannot be read: {_said(cause)}.",
-        "A group is a list of machines, each a name or a pair of a name and its settings: `(name, {...})`.",
-    )
+        return InventoryFileError(f"{_place(cause.filename or file, cause.lineno)}: {_said(cause)}.", _HINT)
+    if cause is error:
+        return InventoryFileError(f"{_place(file, None)} cannot be read: {_said(cause)}.", _HINT)
+    stack = traceback.extract_tb(getattr(cause, "_traceback", None) or cause.__traceback__)
+    # The last line of the file itself: what it calls may go deep into other modules.
+    lines = [frame.lineno for frame in stack if frame.filename == file]
+    return InventoryFileError(f"{_place(file, lines[-1] if lines else None)}: {_said(cause)}.", _HINT)
 
 
 def _place(file: str, line: int | None) -> str:

@@ -43,7 +43,8 @@ CASES = {
     "deeper": (b"import json\n\njson.loads('')\n", ".py, line 3: JSONDecodeError: Expecting value:"),
     "key": (b"{}['node01']\n", ".py, line 1: KeyError: 'node01'."),
     "connector": (b'nodes = ["@nowhere/x"]\n', ".py cannot be read: Invalid connector: nowhere."),
-    "shape": (b'nodes = [("a", "b")]\n', ".py cannot be read: ValueError:"),
+    "shape": (b'nodes = ["a", ("b", "c")]\n', ".py: ('b', 'c') in the group 'nodes' is no machine."),
+    "triple": (b'nodes = ([("a", {}, 1)], {})\n', ".py: ('a', {}, 1) in the group 'nodes' is no machine."),
     "bytes": (b"\xff\xfe", ".py cannot be read: UnicodeDecodeError:"),
     "ours": (
         b'from anycastlab.lab import machines as lab\nnodes = lab.nodes("node01", "node01")\n',
@@ -115,5 +116,11 @@ def test_files_without_a_mistake_go_on_to_pyinfra(inventory: Path) -> None:
     result = run("pyinfra", str(inventory), "debug-inventory", "--json")
     assert result.returncode == 0, result.stderr
     assert '"count": 2' in result.stdout
+    # What it asks a person, it asks once.
+    (inventory.parent / "group_data/all.py").write_text("secret = input('password?')\n", encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("pyinfra")), str(inventory), "debug-inventory"]
+    asked = subprocess.run(command, cwd=ROOT, input="x\ny\n", capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.count("password?") == 1
     by_name = run("pyinfra", "@local", "debug-inventory")
     assert by_name.returncode == 0, by_name.stderr

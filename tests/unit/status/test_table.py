@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from anycastlab import probe_control
+from anycastlab.probe_control import NodeProbe, Question
 from anycastlab.status import table
 from anycastlab.status.model import Status
 from tests.unit.site.test_load import build, lab
@@ -87,3 +89,20 @@ def test_a_lab_that_is_not_built_is_one_sentence() -> None:
     assert [node["name"] for node in status.to_json()["nodes"]] == ["node01", "node02", "node03"]
     assert status.to_json()["problem"] == status.complaints()[0]
     assert not status.to_json()["service"]["answers"]
+
+
+def test_the_probes_table_fits_into_80_columns_at_its_worst() -> None:
+    bad = Question(False, "servfail", 1.9, "")
+    worst = NodeProbe(
+        *("node01", "withdrawn"),
+        reason="nothing answers",
+        since_s=3599.0,
+        drained=True,
+        p95_s=1.9994,
+        questions=dict.fromkeys(("resolver", "local", "wan"), bad),
+    )
+    heading, row, reason = probe_control.table([worst]).splitlines()
+    assert row.split()[:2] == ["node01", "drained"]
+    assert max(len(heading), len(row)) <= 80
+    assert reason == "node01: nothing answers"
+    assert "raising (drained)" in probe_control.table([replace(worst, state="raising")])

@@ -49,7 +49,8 @@ def gather(fleet: Machines, read_router: RouterReader) -> Status:
     """The state of the fleet's home. Never raises for a machine that is down: its part says what is wrong."""
     site = fleet.site
     nodes_to_ask = [[str(node.address), site.service.identity_name, "TXT"] for node in site.nodes]
-    questions = [*nodes_to_ask, [str(site.service.address), site.service.identity_name, "TXT"]]
+    services = [str(address) for address in (site.service.address, site.service.address6) if address]
+    questions = [*nodes_to_ask, *([service, site.service.identity_name, "TXT"] for service in services)]
     router = read_router(site)
     answers, problem = ask_from(site, fleet.run_on_client, questions)
     outputs = fleet.run_all(
@@ -57,14 +58,18 @@ def gather(fleet: Machines, read_router: RouterReader) -> Status:
     )
     nodes = tuple(
         node_status(node, site, outputs[node.name], answer)
-        for node, answer in zip(site.nodes, answers[:-1], strict=True)
+        for node, answer in zip(site.nodes, answers[: len(site.nodes)], strict=True)
     )
-    return Status(nodes, router, service_status(site, answers[-1], problem))
+    service, *twin = (
+        service_status(site, answer, problem, address)
+        for address, answer in zip(services, answers[len(site.nodes) :], strict=True)
+    )
+    return Status(nodes, router, service, service6=twin[0] if twin else None)
 
 
-def service_status(site: Site, answer: list[str] | None, problem: str | None) -> ServiceStatus:
-    """What asking the service address for the identity says: its text, or no text when the router itself answered."""
-    address = str(site.service.address)
+def service_status(site: Site, answer: list[str] | None, problem: str | None, address: str = "") -> ServiceStatus:
+    """What asking a service address for the identity says: its text, or no text when the router itself answered."""
+    address = address or str(site.service.address)
     if answer is None:
         return ServiceStatus(address, problem=problem)
     return ServiceStatus(address, answers=True, answered_by=answer[0] if answer else site.router.name)
@@ -74,7 +79,8 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
     """Pure: what one node's script printed, and its answer to the identity question."""
     # Only an answer with this node's own name counts: anything else is another node, or no resolver of ours.
     answers = answer is not None and answer[:1] == [node.name]
-    base = NodeStatus(node.name, str(node.address), resolver=node.resolver, answers=answers)
+    twin = str(node.address6) if site.service.address6 else None
+    base = NodeStatus(node.name, str(node.address), resolver=node.resolver, answers=answers, address6=twin)
     if output.code != 0:
         reason = output.stderr.strip().splitlines()[-1:] or ["it does not respond"]
         return replace(base, problem=f"cannot be reached: {reason[0]}")

@@ -23,6 +23,7 @@ class NodeStatus:
     answers: bool = False
     drained: bool = False
     problem: str | None = None
+    address6: str | None = None  # where it has the IPv6 session; None without an IPv6 service address
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class RouterStatus:
     next_hops: tuple[str, ...] = ()  # active next hops of the service prefix
     redirect_active: bool | None = None  # the last resort answers instead of the nodes
     problem: str | None = None
+    next_hops6: tuple[str, ...] = ()  # of the IPv6 service prefix
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Status:
     router: RouterStatus
     service: ServiceStatus
     problem: str | None = None
+    service6: ServiceStatus | None = None  # the IPv6 service address, if there is one
 
     @classmethod
     def unknown(cls, site: Site, problem: str) -> Status:
@@ -79,12 +82,15 @@ class Status:
                 found.append(f"{node.name} does not announce the service address.")
             elif self.router.problem is None and node.address not in self.router.next_hops:
                 found.append(f"{node.name} announces, but the router has no active route through it.")
+            elif self.router.problem is None and node.address6 and node.address6 not in self.router.next_hops6:
+                found.append(f"{node.name}: the router has no active IPv6 route through it.")
         if self.router.problem:
             found.append(f"The router: {self.router.problem}")
         elif self.router.redirect_active:
             found.append("The last resort is on: the router answers itself because no node does.")
-        if not self.service.answers:
-            found.append(f"The service address {self.service.address} gives no answer.")
+        for service in (self.service, self.service6):
+            if service is not None and not service.answers:
+                found.append(f"The service address {service.address} gives no answer.")
         return found
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from anycastlab.status.model import RouterStatus
 
 
 def read_router(site: Site) -> RouterStatus:
-    """Version, active next hops of the service prefix, and whether the last resort is on."""
+    """Version, active next hops of the service prefixes, and whether the last resort is on."""
     address = str(site.router.router_id)
     try:
         with router_session(site.router) as connection:
@@ -18,5 +18,8 @@ def read_router(site: Site) -> RouterStatus:
             seen = observe(connection, site)
     except AnycastlabError as error:
         return RouterStatus(address, problem=str(error))
-    hops = sorted(r.gateway for r in seen.routes if r.active and r.prefix == str(site.service.prefix))
-    return RouterStatus(address, version.split()[0], tuple(hops), seen.redirect_active)
+    hops, hops6 = (
+        tuple(sorted(route.gateway for route in seen.routes if route.active and route.prefix == str(prefix)))
+        for prefix in (site.service.prefix, site.service.prefix6)
+    )
+    return RouterStatus(address, version.split()[0], hops, seen.redirect_active, next_hops6=hops6)

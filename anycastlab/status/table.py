@@ -41,9 +41,13 @@ def render(status: Status) -> Group:
         False: Text("off", _GOOD),
         None: Text("unknown", _UNKNOWN),
     }
+    if status.service6 is not None:
+        facts.add_row("over IPv6", ", ".join(router.next_hops6) or Text("none", _BAD))
     facts.add_row("last resort", redirect[router.redirect_active])
-    answer = Text(f"answered by {service.answered_by}", _GOOD) if service.answers else Text("no answer", _BAD)
-    facts.add_row(f"service {service.address}", answer)
+    for each in (service, status.service6):
+        if each is not None:
+            answer = Text(f"answered by {each.answered_by}", _GOOD) if each.answers else Text("no answer", _BAD)
+            facts.add_row(f"service {each.address}", answer)
     return Group(_Nodes(status.nodes), Text(), facts, *complaints)
 
 

@@ -137,6 +137,9 @@ def test_the_router_shows_sessions_bfd_and_next_hops_of_both_families(built: Run
     verified = built.command("router", "verify", *built._settings, check=True).stdout
     for node in NODES:
         assert f"ok    {node} bfd over IPv6: up" in verified
+    status = built.status()
+    assert set(status["router"]["next_hops6"]) == set(NODES.values())
+    assert status["service6"]["answered_by"] in NODES
 
 
 def test_a_second_run_changes_nothing(built: RunningLab) -> None:

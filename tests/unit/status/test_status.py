@@ -78,3 +78,16 @@ def test_the_router_answering_itself_is_named() -> None:
 def test_a_next_hop_that_is_missing_at_the_router_is_named() -> None:
     status = replace(healthy(), router=replace(healthy().router, next_hops=("10.1.2.12", "10.1.2.13")))
     assert status.complaints() == ["node01 announces, but the router has no active route through it."]
+
+
+def test_an_ipv6_service_address_without_route_or_answer_is_told() -> None:
+    twin = build(lab(service_address6="fd00:10:1:9::53"))
+    nodes = tuple(node_status(n, twin, printed(), [n.name]) for n in twin.nodes)
+    router = replace(healthy().router, next_hops6=tuple(str(n.address6) for n in twin.nodes))
+    good = replace(healthy(), nodes=nodes, router=router, service6=ServiceStatus("fd00:10:1:9::53", True, "node01"))
+    assert good.complaints() == []
+    bad = replace(good, router=replace(router, next_hops6=router.next_hops6[1:]), service6=ServiceStatus("fd00:9::53"))
+    assert bad.complaints() == [
+        "node01: the router has no active IPv6 route through it.",
+        "The service address fd00:9::53 gives no answer.",
+    ]

@@ -98,8 +98,7 @@ while True:
 @pytest.fixture(scope="module")
 def home(request: pytest.FixtureRequest) -> Iterator[ProbeLab]:
     resolver: ResolverKind = request.module.RESOLVER
-    name = getattr(request.module, "LAB", f"probe{resolver[0]}")
-    lab = ProbeLab(name=name, resolver=resolver, image=ensure())
+    lab = ProbeLab(name=f"probe{resolver[0]}", resolver=resolver, image=ensure())
     lab.remove()
     lab.build()
     yield lab

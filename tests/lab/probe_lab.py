@@ -72,6 +72,17 @@ def _hash(password: str) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(10)).decode()
 
 
+@dataclass(frozen=True)
+class _OnPool(Lab):
+    """The same lab, for a machine that is to be elsewhere."""
+
+    own_pool: str = ""
+
+    @property
+    def pool(self) -> str:
+        return self.own_pool
+
+
 @dataclass
 class ProbeLab:
     """Use `build`, then `exec`; `remove` leaves nothing."""
@@ -80,6 +91,8 @@ class ProbeLab:
     count: int = 3
     resolver: ResolverKind = "unbound"
     image: str = ""
+    pools: dict[str, str] = field(default_factory=dict)
+    """Machines whose root disk is in a storage pool of its own."""
     lab: Lab = field(init=False)
     rest: Rest = field(init=False)
 
@@ -140,7 +153,8 @@ class ProbeLab:
             name=name, nics=(Nic("eth0", self.lab.bridge("dns"), address, DNS.prefixlen, gateway),), cpus=2
         )
         if self.rest.find(f"/instances/{name}") is None:
-            instances.create(self.rest, spec, self.lab, self.image)
+            lab = _OnPool(self.lab.name, self.pools[name]) if name in self.pools else self.lab
+            instances.create(self.rest, spec, lab, self.image)
         instances.start(self.rest, name)
         instances.wait_booted(self.rest, name)
 

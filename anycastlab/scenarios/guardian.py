@@ -73,7 +73,7 @@ def undo(stage: Stage, actions: Sequence[Action], sleep: Callable[[float], None]
                 stage.do(action)
             except (AnycastlabError, OSError) as error:
                 if not left:
-                    failed.append(f"{action}: {error}")
+                    failed.append(f"{action}: {str(error).rstrip('.')}")
                 else:
                     sleep(timing.UNDO_RETRY_S)
             else:
@@ -272,15 +272,14 @@ def serve(
 ) -> int:
     """The child's whole life; returns its exit code, or raises AnycastlabError when it had to give up."""
     say(READY)
-    last = ""
+    orders_read = None
     while (line := lines.readline().strip()) not in ("", DONE):
-        last = line
-        parse(line)  # read now: what cannot be undone must not be done
+        orders_read = parse(line)  # read now: what cannot be undone must not be done
         say(ARMED)
     if line == DONE:
         return 0
-    if last:
-        stage, actions = parse(last)
+    if orders_read:
+        stage, actions = orders_read
         _undo_patiently(stage, actions, complain, sleep)
         record_path(stage.lab.name).unlink(missing_ok=True)
     heal(lab, complain)

@@ -32,6 +32,7 @@ from anycastlab.scenarios.stage import CLIENT, ROUTER, Stage
 from anycastlab.site import Site
 
 _PHONE_PROGRAM = "/usr/local/lib/anycastlab/phone.pyz"
+_PARTS = ((CLIENT, "phone"), (ROUTER, "routes"))
 _BUILT_IN_MIXES = ("lab", "home")
 
 
@@ -56,10 +57,7 @@ class Recorder:
     @property
     def stops(self) -> tuple[Action, ...]:
         """What ends the instruments when nobody is left to fetch their files."""
-        return (
-            On(CLIENT, ("systemctl", "stop", self._unit("phone")), strict=False),
-            On(ROUTER, ("systemctl", "stop", self._unit("routes")), strict=False),
-        )
+        return tuple(On(machine, self._end(part), strict=False) for machine, part in _PARTS)
 
     def start(self, use: PhoneUse, rate: float, seconds: float, seed: int) -> int:
         """Start both; returns the CLOCK_MONOTONIC time of the first query. The schedule is fixed from now on."""
@@ -110,10 +108,14 @@ class Recorder:
 
     def clean(self) -> None:
         """End the instruments if they still run, and remove their files. Never raises: they end by themselves too."""
-        for machine, part in ((CLIENT, "phone"), (ROUTER, "routes")):
-            script = f"systemctl stop {self._unit(part)}; systemctl reset-failed {self._unit(part)}"
+        for machine, part in _PARTS:
             with suppress(IncusError, TimeoutError, OSError):
-                self.stage.run(machine, ["sh", "-c", f"{script}; rm -f {self._file('*')}"])
+                self.stage.run(machine, self._end(part))
+
+    def _end(self, part: str) -> tuple[str, ...]:
+        """Ends one instrument and leaves nothing of it: no failed unit (it is one when stopped early), no file."""
+        unit = self._unit(part)
+        return ("sh", "-c", f"systemctl stop {unit}; systemctl reset-failed {unit}; rm -f {self._file('*')}")
 
     def _run_unit(self, machine: str, part: str, lasts_s: float, argv: tuple[str, ...]) -> None:
         unit = self._unit(part)

@@ -166,8 +166,13 @@ def test_it_waits_for_a_connection_to_come_back(
 
     def undo(*_: object) -> None:
         rounds.append(None)
+        # While Incus is away, nothing new can be opened either.
+        monkeypatch.setattr(guardian, "open_stage", unreachable)
         if failing:
             raise failing.pop()
+
+    def unreachable(*_: object) -> None:
+        raise AnycastlabError("No Incus daemon listens on this machine.")
 
     monkeypatch.setattr(guardian, "undo", undo)
     guardian.write_record(guardian.record_path("unit"), "the record")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 from anycastlab.phone.records import Outcome
 from anycastlab.report.run import Announcement
-from anycastlab.scenarios.recorder import announcements, asked
+from anycastlab.scenarios.actions import On
+from anycastlab.scenarios.recorder import Recorder, announcements, asked
+from anycastlab.scenarios.stage import CLIENT, ROUTER
 from tests.unit.node.homes import home
-from tests.unit.scenarios.doubles import queries_at
+from tests.unit.scenarios.doubles import FakeStage, queries_at
 
 
 def lines(*states: tuple[int, list[str]]) -> str:
@@ -47,3 +50,16 @@ def test_the_end_of_the_schedule_that_was_never_reached_is_left_out() -> None:
     # … at the end as well: there it would be the only trace of a phone that had no socket left
     queries[7] = replace(queries[7], outcome=Outcome.SKIPPED)
     assert [record.query for record in asked(tuple(queries))] == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_the_guardian_does_for_a_killed_runner_leaves_nothing_of_the_instruments() -> None:
+    """A phone that was stopped early is a failed unit, and its files are in memory: neither may stay."""
+    stage = FakeStage()
+    recorder = Recorder(stage, rest=None)  # type: ignore[arg-type]
+    ends = [(action.machine, *action.argv) for action in recorder.stops if isinstance(action, On)]
+    assert [machine for machine, *_ in ends] == [CLIENT, ROUTER]
+    for _, *command in ends:
+        assert re.fullmatch(r"systemctl stop (\S+); systemctl reset-failed \1; rm -f /run/\S+-\*", command[-1])
+    # The runner itself ends them in the same way.
+    recorder.clean()
+    assert [(machine, *argv) for machine, argv in stage.log] == ends

@@ -185,6 +185,13 @@ class Guard:
     def __exit__(self, *_: object) -> None:
         try:
             self.undo()
+        except ScenarioError as error:
+            if not self._dismiss():
+                raise
+            raise ScenarioError(
+                "The run was broken off: its fault could be undone only later, by the guardian.",
+                "The lab is as before; run it again.",
+            ) from error
         finally:
             self._dismiss()
 
@@ -216,10 +223,13 @@ class Guard:
             with contextlib.suppress(OSError):
                 self._tell(orders(self._stage, self._always))
 
-    def _dismiss(self) -> None:
-        """End the child. One that was not told `done` undoes the fault first, and is waited for."""
+    def _dismiss(self) -> bool:
+        """End the child, and say whether it ended well. One that was not told `done` undoes the fault first, and is
+        waited for. Does nothing the second time."""
         with undisturbed():
             assert self._child.stdin is not None
+            if self._child.stdin.closed:
+                return self._child.returncode == 0
             if not self._armed:
                 with contextlib.suppress(OSError):
                     self._tell(DONE)
@@ -232,6 +242,7 @@ class Guard:
                 self._child.wait()
             assert self._child.stdout is not None
             self._child.stdout.close()
+            return self._child.returncode == 0
 
     def _tell(self, line: str) -> None:
         assert self._child.stdin is not None

@@ -278,6 +278,36 @@ def test_a_runner_that_ends_undoes_by_itself(tmp_path: Path, then: str, code: in
     assert not guardian.record_path("unit").exists()
 
 
+@pytest.mark.usefixtures("on_host")
+@pytest.mark.parametrize(
+    ("gone", "says"), [(False, "undone only later, by the guardian"), (True, "could not be undone")]
+)
+def test_what_the_runner_could_not_undo_is_said_as_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool, says: str
+) -> None:
+    """The connection is lost for the runner; the guardian's comes back, or never does."""
+    monkeypatch.setattr(guardian.Guard, "_dismiss", _without_patience if gone else guardian.Guard._dismiss)
+    marker = tmp_path / "undone"
+
+    def lost(*_: object) -> None:
+        raise ScenarioError("The fault could not be undone: connection lost.")
+
+    monkeypatch.setattr(guardian, "undo", lost)
+    refused = pytest.raises(ScenarioError, match=says)
+    with guardian.exclusive("unit", print) as lock, refused, guardian.Guard(stage(), lock) as guard:
+        guard.arm((OnHost(("touch", str(marker))),))
+        guard.undo()
+    assert marker.exists() is not gone
+
+
+def _without_patience(guard: guardian.Guard) -> bool:
+    guard._child.kill()
+    return _DISMISS(guard)
+
+
+_DISMISS = guardian.Guard._dismiss
+
+
 def test_the_next_run_undoes_what_a_dead_machine_left(tmp_path: Path, on_host: Callable[[Path], OnHost]) -> None:
     fault, settings = tmp_path / "fault undone", tmp_path / "settings undone"
     guardian.write_record(guardian.record_path("unit"), guardian.orders(stage(), (on_host(fault),)))

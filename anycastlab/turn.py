@@ -23,6 +23,10 @@ class TurnError(AnycastlabError):
     """Another run is at work on the same home."""
 
 
+# Seconds that a run waits for its turn, from the environment: what undoes a scenario's fault waits for the deploy that
+# *was* the fault, which outlives a runner that was killed. A person would rather be told at once.
+WAIT_VARIABLE = "ANYCASTLAB_TURN_WAIT_S"
+_POLL_S = 0.2
 # Lock file → its descriptor: pyinfra reads a deploy file once for each host, but the turn is the process's.
 _held: dict[Path, int] = {}
 
@@ -52,15 +56,24 @@ def _locked(path: Path, home: str) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
     except OSError as error:
         raise TurnError(f"The lock {path} cannot be opened: {error.strerror}.", "Correct its owner.") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        problem, hint = _taken(home, os.pread(handle, 64, 0))
-        os.close(handle)
-        raise TurnError(problem, hint) from None
+    until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, 0))
+    while not _lock(handle):
+        if time.monotonic() >= until:
+            problem, hint = _taken(home, os.pread(handle, 64, 0))
+            os.close(handle)
+            raise TurnError(problem, hint)
+        time.sleep(_POLL_S)
     os.truncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()} {time.time():.0f}\n".encode(), 0)
     return handle
+
+
+def _lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _taken(home: str, content: bytes) -> tuple[str, str]:

@@ -97,6 +97,18 @@ def test_a_process_takes_its_turn_once_and_others_wait_until_it_ends() -> None:
         os.close(handle)
 
 
+def test_whoever_is_told_to_wait_gets_the_turn_when_the_other_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = other_process(1)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "taken\n"
+    monkeypatch.setenv(turn.WAIT_VARIABLE, "30")
+    turn.take_turn(SITE)
+    assert first.wait(5) == 0
+    first.communicate()
+    for handle in turn._held.values():
+        os.close(handle)
+
+
 def test_a_dry_run_needs_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pyinfra", "inventory/lab.py", "deploy.py", "--dry"])
     with held_by("4711 1700000000\n"):

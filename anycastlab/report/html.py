@@ -47,7 +47,7 @@ dl.facts dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anyw
   font-size: .88rem; }
 .legend li { display: flex; align-items: center; gap: .3rem; }
 .scroll { overflow-x: auto; margin: .6rem 0; }
-.scroll svg { display: block; width: 100%; min-width: 46rem; height: auto; }
+.scroll svg { display: block; width: 100%; min-width: 58rem; height: auto; }
 ul.proof { margin: .3rem 0; padding-left: 1.2rem; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; color: var(--quiet); }

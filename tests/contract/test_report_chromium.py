@@ -235,7 +235,7 @@ def test_it_fits_the_screen(browser: Browser, page: str, width: int) -> None:
     assert measured["contentWidth"] <= width, "the page scrolls sideways"
     assert measured["cellsOutside"] == 0
     assert measured["overflowing"] == 0
-    assert measured["smallest"] >= 8, "text that nobody can read"
+    assert measured["smallest"] >= 10, "text that nobody can read"
     assert measured["tableTop"] < measured["pictureTop"]
     assert measured["pictures"] == 9  # one per scenario and one more for each short outage; repeats are folded
     assert measured["heads"] is (width > 960)

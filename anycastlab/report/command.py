@@ -22,6 +22,16 @@ def report(paths: Sequence[Path], console: Console, out: Path | None = None, for
     """
     # In the order in which they were made; repeats find each other by name.
     groups = tables.group(sorted((run.read(folder) for folder in run.find(paths)), key=lambda one: one.start_utc))
+    try:
+        _print(groups, console, form)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ReportError(f"Cannot print the report: {error.strerror}.") from None
+    return [] if out is None else write(groups, out)
+
+
+def _print(groups: Sequence[tables.Group], console: Console, form: str) -> None:
     if form == "markdown":
         console.print(tables.markdown(groups), end="", markup=False, highlight=False, soft_wrap=True)
     elif form == "csv":
@@ -30,7 +40,6 @@ def report(paths: Sequence[Path], console: Console, out: Path | None = None, for
         console.print(tables.terminal(groups, console.width))
         for reason in tables.reasons(groups):
             console.print(reason, markup=False, highlight=False)
-    return [] if out is None else write(groups, out)
 
 
 def write(groups: Sequence[tables.Group], out: Path) -> list[Path]:

@@ -61,7 +61,7 @@ summary { cursor: pointer; color: var(--quiet); }
     text-align: right; }
   td::before { content: attr(data-label); color: var(--quiet); text-align: left; }
   td.published div { min-width: 0; }
-  td.name { font-size: 1.05rem; } td.name::before { content: none; }
+  td.name, td.name.left { font-size: 1.05rem; text-align: left; } td.name::before { content: none; }
   td.empty { display: none; }
 }
 """
@@ -141,7 +141,7 @@ def _table(groups: Sequence[tables.Group]) -> Iterable[str]:
                 inner += f" <small>{escape(cell.note)}</small>"
             if heading == "scenario":
                 classes.append("name")
-                inner = f'<a href="#{_anchor(one)}">{inner}</a>'
+                inner = f'<a href="#{_anchor(one)}">{escape(cell.main)}</a>{inner.removeprefix(escape(cell.main))}'
             elif heading == "verdict":
                 inner = _badge(one.verdict)
             elif heading == "published":

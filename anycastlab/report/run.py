@@ -131,7 +131,7 @@ def read(folder: Path) -> Run:
             "Name directories that hold run.json, or a directory above them.",
         ) from None
     except (ValueError, PhoneError) as error:
-        raise ReportError(f"A file of the run {folder} is damaged: {error}.") from None
+        raise ReportError(f"A file of the run {folder} is damaged: {str(error).rstrip('.')}.") from None
     try:
         return _run(document, queries, announcements)
     except (KeyError, TypeError, ValueError) as error:

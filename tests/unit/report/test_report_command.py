@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,13 @@ def test_a_place_that_cannot_be_written_is_one_sentence(runs: Path, tmp_path: Pa
 
     with pytest.raises(ReportError, match="Cannot write"):
         report([runs], Console(quiet=True), tmp_path / "file" / "r")
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "csv"])
+def test_an_output_that_takes_nothing_is_one_sentence(runs: Path, form: str) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(ReportError, match="Cannot print the report: No space left on device"):
+        report([runs], Console(file=Full(), width=200), form=form)

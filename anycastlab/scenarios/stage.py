@@ -151,10 +151,6 @@ class LabStage:
         wanted = {"stop": "Stopped", "start": "Running", "freeze": "Frozen", "unfreeze": "Running"}.get(action.state)
         if self.power_of(action.machine) == wanted:
             return
-        if action.state == "stop" and action.force:
-            import signal
-            pid = self.rest.find(f"/instances/{action.machine}/state")["pid"]
-            os.kill(pid, signal.SIGKILL)
         body = {"action": action.state, "force": action.force, "timeout": int(timing.ACTION_LIMIT_S)}
         try:
             self.rest.run("put", f"/instances/{action.machine}/state", body)

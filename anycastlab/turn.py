@@ -56,7 +56,7 @@ def _locked(path: Path, home: str) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
     except OSError as error:
         raise TurnError(f"The lock {path} cannot be opened: {error.strerror}.", "Correct its owner.") from None
-    until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, 0))
+    until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "0"))
     while not _lock(handle):
         if time.monotonic() >= until:
             problem, hint = _taken(home, os.pread(handle, 64, 0))

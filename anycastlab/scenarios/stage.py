@@ -23,6 +23,7 @@ from anycastlab.scenarios import timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
 from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.site import Site
+from anycastlab.turn import WAIT_VARIABLE
 
 CLIENT, ROUTER, UPSTREAM = "client01", "router", "upstream"
 
@@ -172,7 +173,9 @@ class LabStage:
     def _deploy(self, data: dict[str, str], file: str) -> None:
         options = [part for key, value in data.items() for part in ("--data", f"{key}={value}")]
         command = [sys.executable, "-m", "pyinfra", "-y", *options, self.inventory, file]
-        environment = {**os.environ, "ANYCASTLAB_LAB": self.lab.name}
+        # The deploy that was the fault may still be at work when a runner was killed.
+        wait = {WAIT_VARIABLE: str(timing.LONG_ACTION_LIMIT_S)}
+        environment = {**os.environ, "ANYCASTLAB_LAB": self.lab.name, **wait}
         # A session of its own: Ctrl-C must not tear a deploy that puts the lab back.
         result = subprocess.run(
             command,

@@ -121,7 +121,7 @@ def resolver_killed(stage: Stage, machine: str) -> Fault:
         what=f"resolver of {machine} killed (SIGKILL)",
         targets=(machine,),
         do=(On(machine, ("systemctl", "kill", "-s", "KILL", unit)),),
-        proofs=(proofs.restarted(machine, unit),),
+        proofs=(proofs.restarted(stage, machine, unit),),
     )
 
 
@@ -180,7 +180,7 @@ def flapping(stage: Stage, machine: str, every_s: float = 3.0) -> Fault:
             On(machine, ("systemctl", "reset-failed", unit), strict=False),
             On(machine, ("systemctl", "start", unit)),
         ),
-        proofs=(proofs.restarted(machine, unit, least=2),),
+        proofs=(proofs.restarted(stage, machine, unit, least=2),),
         repeat_every_s=every_s,
     )
 

@@ -31,9 +31,6 @@ from anycastlab.scenarios.stage import LabStage, Stage, open_stage
 from anycastlab.site import Site
 
 DONE, READY, ARMED = "done", "ready", "armed"
-# Seconds the guardian goes on trying when an undo fails: a restarting Incus or router is back by then, and a runner
-# that still lives waits longer than this (`LONG_ACTION_LIMIT_S`). And the seconds between two rounds.
-PATIENCE_S, ROUND_S = 120.0, 3.0
 
 
 def orders(stage: LabStage, actions: Sequence[Action]) -> str:
@@ -301,7 +298,7 @@ def _undo_patiently(
     stage: Stage, actions: Sequence[Action], complain: Callable[[str], None], sleep: Callable[[float], None]
 ) -> None:
     """`undo`, again and again for as long as trouble that passes may take."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + timing.PATIENCE_S
     told = False
     while True:
         try:
@@ -310,9 +307,9 @@ def _undo_patiently(
             if time.monotonic() > end:
                 raise
             if not told:
-                complain(f"{error.problem} Trying for {PATIENCE_S:g} s more.")
+                complain(f"{error.problem} Trying for {timing.PATIENCE_S:g} s more.")
                 told = True
-        sleep(ROUND_S)
+        sleep(timing.ROUND_S)
 
 
 def _main() -> int:

@@ -31,6 +31,9 @@ LEAST_QUERIES = 20
 LEAST_UNCACHEABLE = 5
 # Queries a target must have answered in the calm before: one could be chance, and a single flow gives all or nothing.
 LEAST_SERVED = 3
+# Seconds that a query due in the fault may leave late: two intervals at 20 per second. A phone that stands still for a
+# second just then is punctual at p99, and has asked nobody while queries got lost.
+LATE_IN_FAULT_S = 0.1
 # Seconds around the ends of the fault in which a query may see either side: packets on their way, and a rule or a
 # process that takes effect while the action still returns.
 EDGE_S = 0.25
@@ -99,6 +102,9 @@ def _instrument(evidence: Evidence) -> Iterator[str]:
     if late.p99_ms > limit_ms:
         yield f"The phone was late: {late.p99_ms:.1f} ms (p99), and at most {limit_ms:g} ms is a measurement."
     decided = _decided(evidence.queries)
+    late_ns = max((r.sent_ns - r.intended_ns for r in _during(evidence, decided) if r.sent_ns is not None), default=0)
+    if late_ns > LATE_IN_FAULT_S * NS:
+        yield f"The phone stood still for {late_ns / NS:.3f} s in the fault: what got lost meanwhile, nobody asked."
     parts = {
         "before": [r for r in decided if r.intended_ns < evidence.fault.began_ns],
         "during": _during(evidence, decided),

@@ -48,15 +48,20 @@ def _counted(listing: str) -> int:
     return total
 
 
-def restarted(machine: str, unit: str, least: int = 1) -> Check:
-    """systemd has restarted the unit: its process really died. NRestarts counts only restarts by themselves."""
+def restarted(stage: Stage, machine: str, unit: str, least: int = 1) -> Check:
+    """systemd has restarted the unit since now: its process really died. Only restarts by themselves are counted."""
+    before = _restarts(stage, machine, unit)
 
     def check(stage: Stage) -> Proof:
-        text = stage.run(machine, ["systemctl", "show", "-p", "NRestarts", "--value", unit]).text.strip()
-        seen = int(text or 0)
+        seen = _restarts(stage, machine, unit) - before
         return Proof(seen >= least, f"systemd restarted {unit} on {machine} {seen} times", {"restarts": seen})
 
     return check
+
+
+def _restarts(stage: Stage, machine: str, unit: str) -> int:
+    text = stage.run(machine, ["systemctl", "show", "-p", "NRestarts", "--value", unit]).text.strip()
+    return int(text or 0)
 
 
 def slow_answers(machine: str, address: str, name: str, least_s: float, tries: int = 7) -> Check:

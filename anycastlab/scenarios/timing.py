@@ -30,6 +30,9 @@ ACTION_LIMIT_S = 30.0
 LONG_ACTION_LIMIT_S = 180.0
 # Tries to undo a fault, and the wait between them in seconds: the lab must not stay broken for a passing hiccup.
 UNDO_TRIES, UNDO_RETRY_S = 5, 1.0
+# Seconds the guardian goes on trying when an undo fails: a restarting Incus or router is back by then, and a runner
+# that still lives waits longer than this (`LONG_ACTION_LIMIT_S`). And the seconds between two rounds.
+PATIENCE_S, ROUND_S = 120.0, 3.0
 # Seconds before the fault in which it is aimed (the sample below), its undo written down, and the guardian told.
 AIM_S = 2.0
 # Seconds over which the packets to each node are counted to find the one that serves the client.

@@ -190,7 +190,7 @@ def test_what_cannot_be_undone_at_all_stays_written_down(
         raise ScenarioError("The fault could not be undone: no Incus.")
 
     monkeypatch.setattr(guardian, "undo", undo)
-    monkeypatch.setattr(guardian, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(timing, "PATIENCE_S", 0.01)
     guardian.write_record(guardian.record_path("unit"), "the record")
     with pytest.raises(ScenarioError, match="no Incus"):
         serve(guardian.orders(stage(), (on_host(tmp_path / "x"),)))

@@ -33,6 +33,15 @@ def late(evidence: Evidence) -> Evidence:
     return replace(evidence, queries=queries)
 
 
+def stood_still_at_the_fault(evidence: Evidence) -> Evidence:
+    """Four queries of 500 left when the router had long moved on: punctual at p99, and the outage is gone."""
+    woke = evidence.fault.began_ns + NS // 5
+    queries = tuple(
+        replace(r, sent_ns=woke) if evidence.fault.began_ns <= r.intended_ns < woke else r for r in evidence.queries
+    )
+    return replace(evidence, queries=queries)
+
+
 def skipped(evidence: Evidence) -> Evidence:
     return spoiled(evidence, Outcome.SKIPPED, lambda r, _: r.query == 50)
 
@@ -117,6 +126,7 @@ def uncached_in_the_calm_alone(evidence: Evidence) -> Evidence:
     ("vacuous", "says"),
     [
         (late, "The phone was late: 8.0 ms (p99)"),
+        (stood_still_at_the_fault, "The phone stood still for 0.200 s in the fault"),
         (skipped, "The phone skipped 1 queries."),
         (unused_target, "node02 answered 0 of this client's queries before the fault: it hit nobody."),
         (served_only_later, "node02 answered 0 of this client's queries before the fault: it hit nobody."),

@@ -83,15 +83,21 @@ def read_state(run: Run, node: str) -> NodeProbe:
     lines = output.splitlines()
     try:
         raw, node_time = json.loads(lines[0]), float(lines[1])
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, RecursionError):
         return NodeProbe(node, "unknown", reason="the probe has not written its state; is anycastlab-probe running?")
     drained = len(lines) > 2
-    age = node_time - float(raw.get("written", 0))
-    if raw.get("cause") == "stopped" or age > STALE_S:
-        return NodeProbe(
-            node, "unknown", cause="stopped", reason=f"the probe has not run for {age:.0f} s", drained=drained
-        )
-    return _parse(node, raw, node_time, drained)
+    try:
+        age = node_time - float(raw["written"])
+        # Written in the future: by one that died before the clock was set back.
+        if raw["cause"] == "stopped" or abs(age) > STALE_S:
+            reason = (
+                f"the probe has not run for {age:.0f} s" if age >= 0 else "the probe has not run since a clock jump"
+            )
+            return NodeProbe(node, "unknown", cause="stopped", reason=reason, drained=drained)
+        return _parse(node, raw, node_time, drained)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        reason = f"{STATE_PATH} is none of this version's probe; is anycastlab-probe running, and as deployed?"
+        return NodeProbe(node, "unknown", reason=reason, drained=drained)
 
 
 def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, each: Each = map) -> NodeProbe:
@@ -103,18 +109,21 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
     _require_known(node, states)
     if states[node].drained and states[node].state == "withdrawn":
         return states[node]
-    others = [name for name, state in states.items() if name != node and state.announced]
-    if not others and not force:
-        raise DrainError(
-            f"{node} is the last node that announces the service address; draining it would leave the home without.",
-            "Put another node back first (`anycastlab undrain NAME`), or add --force.",
-        )
+    if not force:
+        _require_another(node, states)
     folder = DRAIN_PATH.rsplit("/", 1)[0]
     # The flag is that the file exists: on a full disk it may be empty.
     order = f"{{ mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}; }} 2>&1; test -e {DRAIN_PATH}"
     code, output = run(node, ["sh", "-c", order])
     if code != 0:
         raise _refused(f"{node} could not be drained", f"{DRAIN_PATH} cannot be written there", node, code, output)
+    if not force:
+        # Somebody else may have drained another one meanwhile. Both have written before both look, so not both stay.
+        try:
+            _require_another(node, {state.name: state for state in probe_states(run, nodes, each)})
+        except DrainError:
+            run(node, ["sh", "-c", f"rm -f {DRAIN_PATH}"])
+            raise
     state = _wait(run, node, lambda state: state.state == "withdrawn", DRAIN_WAIT_S)
     if state.state == "withdrawn" or state.cause == "stopped":
         return state
@@ -178,6 +187,15 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -
         questions=questions,
         problems=dict(raw["problems"]),
     )
+
+
+def _require_another(node: str, states: Mapping[str, NodeProbe]) -> None:
+    """A drained node that still announces will not for long."""
+    if not any(state.announced and not state.drained for name, state in states.items() if name != node):
+        raise DrainError(
+            f"{node} is the last node that announces the service address; draining it would leave the home without.",
+            "Put another node back first (`anycastlab undrain NAME`), or add --force.",
+        )
 
 
 def _refused(what: str, why: str, node: str, code: int | None, output: str) -> DrainError:

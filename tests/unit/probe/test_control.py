@@ -108,6 +108,29 @@ def test_what_cannot_be_read_is_unknown_and_not_an_error(home: Home) -> None:
     assert not healthy(states)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "null", '"x"', "{}", f'{{"written": {NOW}}}', f'{{"written": {NOW}, "cause": "healthy"}}', "[" * 100_000],
+)
+def test_whatever_is_in_the_file_it_is_one_line_of_the_table(home: Home, text: str) -> None:
+    def run(node: str, argv: Sequence[str]) -> tuple[int | None, str]:
+        return (0, f"{text}\n{NOW}\n") if node == "node02" else home.run(node, argv)
+
+    states = probe_states(run, NODES)
+    assert [state.state for state in states] == ["announcing", "unknown", "announcing"]
+    assert "is anycastlab-probe running" in table(states)
+
+
+def test_a_state_from_the_future_was_left_by_a_dead_probe(home: Home) -> None:
+    home.states["node02"] = published("node02", written=NOW + 3600)
+    [_, state, _] = probe_states(home.run, NODES)
+    assert (state.state, state.announced, state.reason) == (
+        "unknown",
+        False,
+        "the probe has not run since a clock jump",
+    )
+
+
 def test_draining_withdraws_and_says_by_whom(home: Home) -> None:
     state = drain(home.run, NODES, "node02")
     assert state.state == "withdrawn"
@@ -125,6 +148,29 @@ def test_the_last_one_is_not_drained_unless_forced(home: Home) -> None:
         drain(home.run, NODES, "node03")
     assert home.flags == {"node01"}
     drain(home.run, NODES, "node03", force=True)
+    assert home.flags == {"node01", "node03"}
+
+
+def test_a_drained_node_that_still_announces_does_not_count(home: Home) -> None:
+    home.obeys = False
+    home.flags |= {"node01", "node02"}
+    with pytest.raises(DrainError, match="last node that announces"):
+        drain(home.run, NODES, "node03")
+    assert home.flags == {"node01", "node02"}
+
+
+def test_of_two_who_drain_at_the_same_moment_not_both_succeed(home: Home) -> None:
+    # Given a second terminal that looked, as this one did, and drains the other node just before this one does
+    home.flags.add("node01")
+    home.states["node01"] = published("node01", state="withdrawn", effective=False, cause="drained")
+
+    def run(node: str, argv: Sequence[str]) -> tuple[int | None, str]:
+        if (node, "operator" in " ".join(argv)) == ("node02", True):
+            home.flags.add("node03")
+        return home.run(node, argv)
+
+    with pytest.raises(DrainError, match="node02 is the last node that announces"):
+        drain(run, NODES, "node02")
     assert home.flags == {"node01", "node03"}
 
 

@@ -88,8 +88,8 @@ class Follower:
 
     @property
     def settled(self) -> bool:
-        """Link and FRR are as wanted."""
-        if self._route_at < self.wanted_since or self.link_up is not self.wanted:
+        """Link and FRR are as wanted. A link that does not exist is down."""
+        if self._route_at < self.wanted_since or bool(self.link_up) is not self.wanted:
             return False
         return self.route is Route.TOLD if self.wanted else self.route in (Route.ABSENT, Route.KNOWN)
 
@@ -149,6 +149,9 @@ class Follower:
         return self._help(now, f"link down, but FRR still holds the route ({self.route.value}) after {late:.1f} s")
 
     def _late_up(self, late: float, now: float) -> list[Step]:
+        if not self.link_up:
+            self._bad_since = now  # FRR announces what the link says, and no fresh one would raise or make it
+            return []
         if late < self._config.present_s:
             return []
         return self._help(now, f"link up, but FRR does not have the route ({self.route.value}) after {late:.1f} s")

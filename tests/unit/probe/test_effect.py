@@ -145,6 +145,26 @@ def test_upwards_a_frr_without_the_route_is_restarted_after_its_time() -> None:
     assert steps[0][0] == pytest.approx(EFFECT.present_s, abs=0.1)
 
 
+def test_a_link_that_does_not_exist_is_down_and_no_fault_of_frr() -> None:
+    run = Run(True, Route.TOLD)
+    run.want(True)
+    run.follower.saw_link(None)
+    run.route = Route.ABSENT
+    assert run.run(100) == []
+    assert not run.follower.settled
+    # With nothing to announce, nothing is missing
+    run.want(False)
+    assert run.run(100) == []
+    assert run.follower.settled
+    # And once it is there, FRR has its whole time to see it
+    run.want(True)
+    run.run(100)
+    run.follower.saw_link(False)
+    run.changed = run.now
+    helped = [at for at, step in run.run(15) if isinstance(step, CallForHelp)]
+    assert helped == [pytest.approx(EFFECT.present_s, abs=0.1)]
+
+
 def test_a_router_that_is_away_is_no_reason_to_restart_frr() -> None:
     run = Run(True, Route.KNOWN)
     run.changed = run.now

@@ -16,6 +16,7 @@ from anycastlab.probe import wire
 from anycastlab.probe.config import Question
 from anycastlab.probe.health import Outcome, Result
 from anycastlab.probe.loop import Loop
+from anycastlab.probe.publish import one_line
 
 # Octets; more than any answer expected here, and a UDP reply without EDNS has at most 512.
 RECEIVE_SIZE = 2048
@@ -44,7 +45,7 @@ def identity(name: str, expected: str) -> Query:
     def judge(reply: wire.Reply) -> tuple[Outcome, str]:
         if reply.rcode == wire.NOERROR and expected in reply.texts:
             return Outcome.OK, expected
-        shown = ", ".join(reply.texts)[:40] or f"{reply.answers} answers"
+        shown = one_line(", ".join(reply.texts)[:40]) or f"{reply.answers} answers"
         return Outcome.WRONG, f"{reply.rcode_name} {shown} instead of {expected}"
 
     return Query(name, wire.TXT, judge)

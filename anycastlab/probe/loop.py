@@ -98,8 +98,11 @@ class Loop:
         first = self.clock() + first_in_s
         self.call_at(first, lambda: turn(first))
 
-    def on_readable(self, descriptor: Descriptor, callback: Callback) -> None:
-        self._readers[descriptor.fileno()] = callback
+    def on_readable(self, descriptor: Descriptor, callback: Callback | None) -> None:
+        if callback is None:
+            self._readers.pop(descriptor.fileno(), None)
+        else:
+            self._readers[descriptor.fileno()] = callback
         self._watch(descriptor)
 
     def on_writable(self, descriptor: Descriptor, callback: Callback | None) -> None:

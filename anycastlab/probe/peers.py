@@ -22,6 +22,7 @@ from anycastlab.probe.config import Peer, ProbeConfig
 from anycastlab.probe.health import Ailment, Result
 from anycastlab.probe.loop import Loop, bound
 from anycastlab.probe.machine import Verdict
+from anycastlab.probe.publish import one_line
 
 VERSION = 1
 # Octets of one datagram; every message above fits, and an answer is no bigger than what was asked for.
@@ -89,7 +90,7 @@ class Peers:
         if op == "revoke":
             self._on_revoked(peer.name)
         elif op == "stay" and (asking := self._open.get(nonce)) and asking.peer is peer:
-            asking.said(message.get("yes") is True, str(message.get("why", ""))[:120])
+            asking.said(message.get("yes") is True, one_line(str(message.get("why", ""))[:120]))
         elif op == "stay?":
             try:
                 ailment = Ailment(message.get("ailment"))

@@ -18,17 +18,23 @@ from anycastlab.probe.loop import Loop, bound
 MOST_READERS = 8
 READER_S = 2.0
 MOST_REQUEST = 4096
+# Octets of an earlier run's state that are read: far more than the probe ever writes, and far less than its memory.
+MOST_STATE = 256 * 1024
 
 Severity = int
 WARNING, NOTICE, INFO = 4, 5, 6  # syslog(3); the prefix is read by systemd
+
+
+def one_line(text: str) -> str:
+    """What others said, fit for journal, systemd and terminal: no line breaks, escapes or halves of characters."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def log_line(event: str, fields: Mapping[str, Any], severity: Severity = INFO) -> str:
     """`<6>event=… key=value key="two words"`: one line, easy to read and to parse."""
     parts = [f"event={event}"]
     for key, value in fields.items():
-        text = f"{value:.3f}" if isinstance(value, float) else str(value)
-        text = "".join(c if c.isprintable() else " " for c in text)
+        text = one_line(f"{value:.3f}" if isinstance(value, float) else str(value))
         if not text or any(c in ' "=' for c in text):
             text = json.dumps(text, ensure_ascii=False)
         parts.append(f"{key}={text}")
@@ -65,9 +71,9 @@ def write_state(path: str, state: Mapping[str, Any]) -> str:
 def read_state(path: str) -> dict[str, Any]:
     """What an earlier run of the probe left; empty when there is nothing usable."""
     try:
-        with open(path, encoding="utf-8") as file:
-            state = json.load(file)
-    except (OSError, ValueError):
+        with open(path, "rb") as file:
+            state = json.loads(file.read(MOST_STATE))
+    except (OSError, ValueError, RecursionError):
         return {}
     return state if isinstance(state, dict) else {}
 
@@ -156,7 +162,9 @@ class _Reader:
         except OSError:
             data = b""
         self._request += data
-        if not data or len(self._request) > MOST_REQUEST:
+        if not data and self._reply:
+            self._loop.on_readable(self._connection, None)  # it has said all it wanted to, and still listens
+        elif not data or len(self._request) > MOST_REQUEST:
             self._close()
         elif b"\r\n\r\n" in self._request and not self._reply:
             body = self._text().encode()

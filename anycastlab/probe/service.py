@@ -53,7 +53,7 @@ class Probe:
         self._process = Watch(loop, config.resolver_cgroup, self._resolver_ended)
         self._bgpd = Bgpd(loop, config)
         self._peers = Peers(loop, config, self._stay_requested, self._revoked, self._verdict)
-        self._metrics = publish.MetricsServer(loop, config.address, config.metrics_port, self._metrics_text)
+        self._metrics: publish.MetricsServer | None = None
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in ("resolver", "local", "wan")}
         self._changes = 0
         self._lateness_s = 0.0
@@ -86,6 +86,7 @@ class Probe:
         self._tick_timer = loop.call_later(TICK_S, self._tick)
         loop.every(PUBLISH_S, self._publish, PUBLISH_S)
         loop.every(REFRESH_S, self._link.refresh, REFRESH_S)
+        loop.every(REFRESH_S, self._serve_metrics)
         loop.every(self._notifier.interval_s, lambda: self._notifier.alive(self._status()), self._notifier.interval_s)
         self._journal("start", node=config.node, peers=len(config.peers), link=config.link)
         self._publish()
@@ -288,6 +289,20 @@ class Probe:
             state.update(announce=False, state="withdrawn", cause="stopped", reason="the probe was stopped")
             state["hold_down"]["planned"] = self._machine.announce or self._machine.planned
         self._problem("state", publish.write_state(self._config.state_path, state))
+
+    def _serve_metrics(self) -> None:
+        """A port that somebody else has is a pity, and no reason to be out of service."""
+        if self._metrics is not None:
+            return
+        config = self._config
+        try:
+            self._metrics = publish.MetricsServer(self._loop, config.address, config.metrics_port, self._metrics_text)
+        except OSError as error:
+            self._problem(
+                "metrics", f"no metrics: TCP port {config.metrics_port} of {config.address}: {error.strerror}"
+            )
+        else:
+            self._problem("metrics", "")
 
     def _metrics_text(self) -> str:
         return publish.metrics(self.state())

@@ -117,6 +117,11 @@ def test_another_node_and_a_blocked_name_are_wrong(server: Server) -> None:
     assert check(server.address, WHO).outcome is Outcome.WRONG
 
 
+def test_what_a_resolver_says_is_one_line(server: Server) -> None:
+    server.handle = lambda query: [(0, answer(query, "a\\010STOPPING=1\\027"))]
+    assert check(server.address, WHO).detail == "NOERROR a STOPPING=1  instead of node01"
+
+
 def test_silence_is_silent_at_the_deadline(server: Server) -> None:
     server.handle = lambda _: []
     result = check(server.address, WHO)

@@ -118,6 +118,13 @@ def test_a_peer_that_refuses_says_why_at_once(pair: Pair) -> None:
     assert len(pair.one.verdicts) == 1
 
 
+def test_what_a_peer_says_reaches_neither_systemd_nor_a_terminal_as_a_command(pair: Pair) -> None:
+    # JSON carries line breaks, escapes and halves of characters
+    pair.two.answer = (False, "no\nSTOPPING=1\x1b[2J\ud800.")
+    verdict = ask(pair)
+    assert verdict.why == "no STOPPING=1 [2J ."
+
+
 @pytest.mark.parametrize("says", [None, "node01"])
 def test_a_peer_whose_resolver_fails_the_same_question_is_no_refuge(pair: Pair, says: str | None) -> None:
     pair.two.says = says

@@ -53,7 +53,7 @@ def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path) -> None:
     assert "No such file" in publish.write_state(str(tmp_path / "gone" / "probe.json"), {})
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[1]"])
+@pytest.mark.parametrize("content", [None, "", "{", "[1]", "[" * 200_000, " " * 10_000_000 + "{}", "\0" * 100])
 def test_an_unusable_state_is_no_state(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "probe.json"
     if content is not None:
@@ -114,6 +114,20 @@ def test_metrics_over_http() -> None:
         assert body.decode() == publish.metrics(STATE)
 
     serve(client)
+
+
+def test_a_reader_that_has_said_its_last_word_is_answered() -> None:
+    def client(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            reply = b""
+            while data := connection.recv(4096):
+                reply += data
+        assert reply.endswith(publish.metrics(STATE).encode())
+
+    for _ in range(5):
+        serve(client)
 
 
 def test_idle_and_endless_readers_keep_nobody_out_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,9 @@ class Recorder:
 
     def start(self, use: PhoneUse, rate: float, seconds: float, seed: int) -> int:
         """Start both; returns the CLOCK_MONOTONIC time of the first query. The schedule is fixed from now on."""
-        service = str(self.stage.site.service.address)
+        site = self.stage.site
+        service = str(site.service.address)
+        priority.prefer_bfd(self.stage.lab.project, ROUTER, [node.name for node in site.nodes])
         lasts_s = seconds + timing.PHONE_LEAD_S + timing.PHONE_TAIL_S
         watch = ("python3", "-c", Path(route_watch.__file__).read_text("utf-8"), service, self._file("routes"))
         self._run_unit(ROUTER, "routes", lasts_s, (*watch, f"{lasts_s:g}"))
@@ -70,7 +72,7 @@ class Recorder:
         arguments = (
             "--server", service, "--rate", f"{rate:g}", "--duration", f"{seconds:g}", "--seed", str(seed),
             "--mix", mix, "--client", ",".join(use.clients), "--proto", use.protocol, "--start-at", str(start_ns),
-            "--identity-name", self.stage.site.service.identity_name,
+            "--identity-name", site.service.identity_name,
             "--jsonl", self._file("queries"), "--json-summary", self._file("summary"),
             "--quiet", "--no-interception-check",  # checked once per command, before the first run
             *(("--one-flow",) if use.one_flow else ()),

@@ -289,6 +289,28 @@ def test_groups_without_real_time_get_a_share_from_the_top_down(
     (groups / "lxc" / "a").mkdir(parents=True)
     (groups / "lxc" / "cpu.rt_runtime_us").write_text("950000\n")
     (groups / "lxc" / "a" / "cpu.rt_runtime_us").write_text("0\n")
-    priority._allow(8)
+    priority._allow(8, priority.RT_RUNTIME_US)
     assert (groups / "lxc" / "cpu.rt_runtime_us").read_text() == "950000\n"
     assert int((groups / "lxc" / "a" / "cpu.rt_runtime_us").read_text()) == priority.RT_RUNTIME_US
+
+
+def test_only_the_bfd_daemons_of_this_labs_router_and_nodes_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priority, "_PROC", tmp_path)
+    monkeypatch.setattr(priority.os, "geteuid", lambda: 0)
+    for number, machine, command in (
+        ("11", "anycastlab_router", "/usr/lib/frr/bfdd\0-d"),
+        ("12", "anycastlab_node01", "/usr/lib/frr/bfdd\0-d"),
+        ("13", "anycastlab_node01", "/usr/lib/frr/bgpd\0-d"),
+        ("14", "anycastlab-b_node01", "/usr/lib/frr/bfdd\0-d"),
+        ("15", "anycastlab_node012", "/usr/lib/frr/bfdd\0-d"),
+    ):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "cgroup").write_text(f"0::/lxc.payload.{machine}/system.slice/frr.service\n")
+        (tmp_path / number / "cmdline").write_text(command)
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(priority, "_raise", lambda process, us: raised.append((process, us)) or True)
+
+    assert priority.prefer_bfd("anycastlab", "router", ["node01", "node02"]) == 2
+    assert raised == [(11, priority.BFD_RUNTIME_US), (12, priority.NODE_BFD_RUNTIME_US)]

@@ -5,6 +5,7 @@ One capability is needed, CAP_NET_ADMIN. No subprocess: a busy machine forks lat
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -29,7 +30,8 @@ _MOST_READS = 64  # datagrams per turn of the loop
 
 
 class Link:
-    """Calls `seen(up)` with True, False, or None when there is no such link; `failed(text)` when an order failed."""
+    """Calls `seen(up)` with True, False, or None when there is no such link; `failed(text)` when an order failed, and
+    with an empty text when the next one did not."""
 
     def __init__(
         self, loop: Loop, name: str, seen: Callable[[bool | None], None], failed: Callable[[str], None]
@@ -95,11 +97,10 @@ class Link:
 
     def _acknowledged(self, sequence: int, code: int) -> None:
         text = self._orders.pop(sequence, "")
-        if code == 0:
-            return
-        if code == 19:  # ENODEV: there is no such link
+        if code == errno.ENODEV:
             self._seen(None)
-        self._failed(f"{text}: {os.strerror(code)}")
+        else:
+            self._failed(f"{text}: {os.strerror(code)}" if code else "")
 
     def _link_message(self, kind: int, body: bytes) -> None:
         if len(body) < _LINK.size:

@@ -81,8 +81,10 @@ class Peers:
             except OSError:
                 continue  # an ICMP error about an earlier datagram
             peer = self._by_address.get(sender[0])
+            if peer is None:
+                continue  # before anything is read: a flood of strangers must not fill the socket
             message = parse(data)
-            if peer is not None and message is not None and message.get("from") == peer.name:
+            if message is not None and message.get("from") == peer.name:
                 self._take(peer, message)
 
     def _take(self, peer: Peer, message: dict[str, Any]) -> None:

@@ -58,14 +58,23 @@ class Journal:
 
 def write_state(path: str, state: Mapping[str, Any]) -> str:
     """Replace the file in one step; readers see the old or the new one. Returns what went wrong, or nothing."""
-    temporary = f"{path}.new"
+    text = json.dumps(state)  # not dump(): that one is written in Python and ten times slower
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(json.dumps(state))  # not dump(): that one is written in Python and ten times slower
-        os.replace(temporary, path)
+        try:
+            _replace(path, text)
+        except PermissionError:
+            os.unlink(f"{path}.new")  # root's, who ran the probe by hand and was interrupted; the folder is ours
+            _replace(path, text)
     except OSError as error:
         return f"{path}: {error.strerror}"
     return ""
+
+
+def _replace(path: str, text: str) -> None:
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
 
 
 def read_state(path: str) -> dict[str, Any]:

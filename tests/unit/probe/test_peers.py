@@ -12,6 +12,7 @@ import dns.message
 import dns.rrset
 import pytest
 
+from anycastlab.probe import peers
 from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
 from anycastlab.probe.health import Ailment
 from anycastlab.probe.loop import Loop
@@ -163,6 +164,17 @@ def test_strangers_and_impostors_are_not_heard(pair: Pair) -> None:
             impostor.sendto(data, target)
     pair.run_until(lambda: False, 0.1)
     assert pair.two.asked == []
+
+
+def test_a_flood_of_strangers_is_not_even_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr(peers, "parse", read.append)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(("127.1.0.9", 0))
+        for _ in range(100):
+            stranger.sendto(b"{" * MOST, (ADDRESSES["node02"], pair.two.config.guard.port))
+    pair.run_until(lambda: read, 0.1)
+    assert read == []
 
 
 def test_too_long_a_message_is_none() -> None:

@@ -49,6 +49,21 @@ def test_state_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["probe.json"]
 
 
+def test_somebody_elses_half_written_state_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Root may open whatever belongs to whom, so the kernel's "no" is played here
+    path, foreign = str(tmp_path / "probe.json"), tmp_path / "probe.json.new"
+    foreign.write_text("{")
+
+    def guarded(name: str, *how: object, **more: object) -> object:
+        if name == str(foreign) and foreign.exists() and foreign.read_text() == "{":
+            raise PermissionError(13, "Permission denied")
+        return open(name, *how, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(publish, "open", guarded, raising=False)
+    assert publish.write_state(path, {"node": "node01"}) == ""
+    assert os.listdir(tmp_path) == ["probe.json"]
+
+
 def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path) -> None:
     assert "No such file" in publish.write_state(str(tmp_path / "gone" / "probe.json"), {})
 

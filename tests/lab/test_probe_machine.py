@@ -20,10 +20,11 @@ from anycastlab.image.build import ensure
 from anycastlab.incus import files
 from anycastlab.node import apply, layout
 from anycastlab.node.plan import Plan
+from anycastlab.probe.config import Effect
 from anycastlab.site.model import ResolverKind, Site
 from tests.lab import probe_cases
 from tests.lab.probe_cases import NODE, answered, gone_after, runner, signal, state, until, watch
-from tests.lab.probe_lab import PASSWORD, ProbeLab
+from tests.lab.probe_lab import PASSWORD, ROUTER, SERVICE, ProbeLab
 
 RESOLVER: ResolverKind = "adguardhome"
 lab = probe_cases.lab
@@ -118,6 +119,23 @@ def test_its_questions_are_in_no_query_log_and_no_statistics(lab: ProbeLab) -> N
     assert "www.lab.example" in seen["counted"]
     assert [name for name in seen["logged"] + seen["counted"] if "anycast" in name] == []
     assert 1 <= seen["queries"] <= 20
+
+
+# Prints the figures that are served there, or why there are none.
+READER = """
+import sys, urllib.request
+try:
+    print(urllib.request.urlopen(f"http://{sys.argv[1]}:9153/metrics", timeout=3).read().decode())
+except OSError as error:
+    print("none:", error)
+"""
+
+
+def test_its_figures_are_on_the_nodes_own_address_and_on_no_other(lab: ProbeLab) -> None:
+    lab.push(ROUTER, "/root/reader.py", READER.encode())
+    told = lab.exec(ROUTER, "python3", "/root/reader.py", lab.address(NODE), check=True).stdout
+    assert "\nanycastlab_probe_effective 1\n" in told
+    assert lab.exec(ROUTER, "python3", "/root/reader.py", str(SERVICE), check=True).stdout.startswith("none:")
 
 
 # Its clock
@@ -267,6 +285,25 @@ def test_a_deploys_work_does_not_make_the_next_one_slower(lab: ProbeLab) -> None
     assert state(lab)["hold_down"]["level"] == 1
 
 
+def test_an_upgrade_of_frr_and_of_the_resolver_loses_no_query(lab: ProbeLab) -> None:
+    # Given what their packages do, one right after the other
+    lab.push(ROUTER, "/root/asker.py", probe_cases.ASKER.encode())
+    lab.shell(
+        ROUTER,
+        "systemd-run --quiet --collect --unit=asker --property=StandardOutput=file:/root/asked "
+        f"python3 /root/asker.py {SERVICE} nas.lan 100 8 1",
+    )
+    time.sleep(1)
+    with watch(lab) as router:
+        at = time.time()
+        lab.shell(NODE, f"systemctl restart frr; systemctl restart {RESOLVER}")
+        assert router.gone_at(lab.address(NODE), at, 5) is not None
+        assert router.present_at(lab.address(NODE), at, 15) is not None
+    until(lambda: lab.shell(ROUTER, "cat /root/asked").strip() != "", 15)
+    answers, sent, _ = json.loads(lab.shell(ROUTER, "cat /root/asked"))
+    assert (answers, sent) == (800, 800)
+
+
 def test_a_resolver_that_ends_by_itself_is_held_down_however_well_it_says_goodbye(lab: ProbeLab) -> None:
     # systemd runs the same commands for it as for a planned stop
     for times in (1, 2):
@@ -276,6 +313,21 @@ def test_a_resolver_that_ends_by_itself_is_held_down_however_well_it_says_goodby
 
 
 # Its link
+
+
+def test_a_link_that_is_deleted_is_withdrawn_and_no_fault_of_frr(lab: ProbeLab) -> None:
+    bgpd = lab.shell(NODE, "pgrep -x bgpd")
+    assert gone_after(lab, "ip link delete anycast0") <= 1.0
+    # The node can be drained all the same, and FRR is left alone beyond the time it has to know a route
+    assert probe_control.drain(runner(lab), lab.nodes, NODE).state == "withdrawn"
+    lab.shell(NODE, "rm /var/lib/anycastlab/drained")
+    time.sleep(Effect().present_s + 2)
+    assert lab.shell(NODE, "pgrep -x bgpd") == bgpd
+    assert "there is no link anycast0" in state(lab)["problems"].values()
+    # Once there is one again, it serves, and nothing is said any more
+    lab.shell(NODE, "systemctl restart anycast0")
+    lab.wait_announced(timeout_s=20)
+    until(lambda: state(lab)["problems"] == {}, 10)
 
 
 def twin(site: Site) -> Site:
@@ -322,7 +374,9 @@ def test_the_service_addresses_survive_whatever_happens_to_their_link(lab: Probe
     assert link(lab) == (False, both)
     until(lambda: not in_bgp(lab), 2)
     # Nobody else raises it, whatever they do, and nobody takes its addresses
-    for work in ("systemctl restart systemd-networkd", "networkctl reload", "systemctl restart anycast0"):
+    works = ("systemctl restart systemd-networkd", "networkctl reload", "systemctl restart anycast0")
+    upgrades = ("systemctl restart frr", f"systemctl restart {RESOLVER}")
+    for work in (*works, *upgrades):
         lab.shell(NODE, f"{work}; sleep 0.5")
         assert link(lab) == (False, both), work
     lab.incus("restart", NODE)

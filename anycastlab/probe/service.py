@@ -29,6 +29,8 @@ CLOSE_LOOK_S = 3.0  # after a change of mind FRR is looked at closely for this l
 # A stopping probe waits until FRR has dropped the route, but no longer than this, and then for the router to do so too.
 STOP_WAIT_S = 1.5
 STOP_AFTER_S = 0.3
+# A stopping probe that peers rely on stays this long after it told them: their link goes up and the router hears of it.
+HAND_OVER_S = 0.4
 STATE_VERSION = 1
 
 
@@ -65,6 +67,7 @@ class Probe:
         self._problems: dict[str, str] = {}
         self._stop_by: float | None = None
         self._stop_requested = False
+        self._leave_at = float("inf")
 
     def start(self) -> None:
         config, loop = self._config, self._loop
@@ -163,14 +166,16 @@ class Probe:
         now = self._loop.now()
         self._lateness_s = max(self._lateness_s * 0.99, self._loop.lateness_s)
         if self._stop_requested and self._stop_by is None:
-            self._stop_by = now + STOP_WAIT_S
+            self._leave_at = now + (HAND_OVER_S if self._machine.promised else 0.0)
+            self._stop_by = self._leave_at + STOP_WAIT_S
             self._notifier.stopping()
             self._peers.revoke(tuple(self._machine.promised))
         self._decide()
         if self._health.resolver.good:
             self._process.look()
         self._look(now)
-        if self._stop_by is not None and (self._follower.settled or now >= self._stop_by):
+        gone = self._follower.settled and not self._follower.wanted
+        if self._stop_by is not None and (gone or now >= self._stop_by):
             self._stop_by = float("inf")
             wait = STOP_AFTER_S if self._machine.announce else 0.0
             self._loop.call_later(wait, self._stop)
@@ -217,7 +222,7 @@ class Probe:
         self._read_flags()
         machine.effective = follower.announced(now)
         orders = machine.decide(now)
-        wanted = machine.announce and not self._stop_requested
+        wanted = machine.announce and now < self._leave_at
         if wanted is not follower.wanted:
             # Look at the effect soon, however calm it was.
             self._looked_at = float("-inf")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anycastlab.probe.config import Frr, Guard, ProbeConfig
+from anycastlab.probe import service
+from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
 from anycastlab.probe.loop import Loop
 from anycastlab.probe.notify import Notifier
 from anycastlab.probe.publish import Journal
@@ -62,3 +65,63 @@ def test_a_metrics_port_that_somebody_has_is_a_problem_and_no_end(config: ProbeC
         problems = run(config, 1.2)["problems"]
     assert problems["metrics"] == f"no metrics: TCP port {config.metrics_port} of {ADDRESS}: Address already in use"
     assert "metrics" not in run(config, 1.2)["problems"]
+
+
+class ObedientLink:
+    """A link that does what it is told; `orders` has the times."""
+
+    def __init__(self, loop: Loop, _name: str, seen: Callable[[bool | None], None], _failed: object) -> None:
+        self.loop, self.seen, self.up = loop, seen, True
+        self.orders: list[tuple[float, bool]] = []
+
+    def set(self, up: bool) -> None:
+        self.up = up
+        self.orders.append((self.loop.now(), up))
+
+    def read(self) -> None:
+        self.seen(self.up)
+
+    refresh = read
+
+
+@pytest.mark.parametrize("relied_on", [True, False])
+def test_a_stopping_probe_hands_over_to_who_relies_on_it(
+    config: ProbeConfig, monkeypatch: pytest.MonkeyPatch, relied_on: bool
+) -> None:
+    monkeypatch.setattr(service, "Link", ObedientLink)
+    peer = Peer("node02", "127.1.2.2")
+    frr = dataclasses.replace(config.frr, enabled=False)
+    loop = Loop()
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent,
+        open(os.devnull, "wb") as journal,
+    ):
+        other.bind((peer.address, config.guard.port))
+        other.setblocking(False)
+        silent.bind((ADDRESS, config.resolver_port))
+        probe = Probe(
+            dataclasses.replace(config, frr=frr, peers=(peer,)), loop, Journal(journal.fileno()), Notifier({})
+        )
+        heard: list[float] = []
+        loop.on_readable(other, lambda: (other.recv(512), heard.append(loop.now()))[1])
+        # Given a node that announces, perhaps with a peer that is out because this one stays
+        probe._machine.announce = True
+        probe._link.read()
+        if relied_on:
+            probe._machine.promised = {peer.name: loop.now() + 3}
+        probe.start()
+        loop.call_later(0.3, probe.request_stop)
+        began = loop.now() + 0.3
+        loop.run()
+        [(down, up)] = probe._link.orders  # type: ignore[attr-defined]
+        loop.forget(other)
+    loop.close()
+    assert not up
+    if relied_on:
+        # It says so first, and leaves when the other has had the time to be back
+        assert down - heard[0] >= service.HAND_OVER_S
+        assert down - began <= service.HAND_OVER_S + 2 * service.TICK_S + 0.3
+    else:
+        assert heard == []
+        assert down - began <= 2 * service.TICK_S + 0.3

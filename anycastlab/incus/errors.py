@@ -5,7 +5,7 @@ IncusError                    anything else the server refuses; also the base of
 ├── MissingError                   the instance, project, network, image … is not there
 ├── ExistsError                    it is already there (somebody else was faster)
 ├── NotRunningError                the instance is there, but stopped or frozen
-└── BusyError                      a helper process of the server was just not there; trying again is right
+└── BusyError                      the server was in its own way for a moment; trying again is right
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ExistsError(IncusError):
 
 
 class BusyError(IncusError):
-    """The server could not reach its own helper; the request was not carried out."""
+    """The server could not reach its own helper, or lost sight of an interface; the request was not carried out."""
 
 
 class NotRunningError(IncusError):

@@ -24,7 +24,8 @@ READY_TIMEOUT_S = 15.0  # until a bridge or project that another run is creating
 STOP_TIMEOUT_S = 30  # whole seconds the daemon may take for a forced stop
 
 COMMANDS_BEFORE_SESSION = 2  # a session costs about as much as two commands to open; `status` asks less than that
-# The server's helper for files of a stopped instance ends when idle, and a request may meet it just then.
+# The server's helper for files of a stopped instance ends when idle, and a request may meet it just then; an interface
+# that it has listed may be gone when it looks at it.
 BUSY_TRIES, BUSY_PAUSE_S = 10, 0.2
 REMOVE_TRIES, REMOVE_PAUSE_S = 5, 0.5  # for a bridge whose last interfaces are vanishing while it is removed
 STATUS_CHECK_S = 2.0  # silence of a running command after which it is asked whether its instance still runs

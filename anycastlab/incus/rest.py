@@ -158,7 +158,7 @@ class Rest:
     def _patiently(
         self, send: Callable[..., requests.Response], arguments: dict[str, Any], what: str
     ) -> requests.Response:
-        """One request; again where the server's own helper was just not there: the request itself may be fine."""
+        """One request; again where the server was in its own way: the request itself may be fine."""
         for left in reversed(range(limits.BUSY_TRIES)):
             try:
                 return send(**arguments)
@@ -222,7 +222,9 @@ class Rest:
             return UnreachableError(
                 f"Incus on {self.server} does not allow this: {text}.", "Ask for access to the project."
             )
-        if "forkfile" in lower:
+        # Incus lists this machine's interfaces and asks for each; one of another container may be gone by then.
+        vanished = "bridge children interfaces" in lower and "does not exist" in lower
+        if "forkfile" in lower or vanished:
             return BusyError(f"{where} ({what}).", "Try again.")
         if "already running" in lower:
             return ExistsError(f"{where}.")

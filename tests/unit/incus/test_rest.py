@@ -92,6 +92,20 @@ def test_a_helper_of_the_server_that_was_just_not_there_is_waited_for(
     assert sum(line.startswith("POST /1.0/instances/node01/files") for line in fake.requests) == limits.BUSY_TRIES
 
 
+def test_an_interface_that_vanished_while_a_bridge_was_made_is_no_reason_to_give_up(
+    fake: FakeIncus, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BUSY_PAUSE_S", 0.0)
+    lost = (
+        "Failed to delete bridge children interfaces: Failed to run: ip -d -j link show x-eth0: exit status 1 "
+        '(Device "x-eth0" does not exist.)'
+    )
+    fake.answers["POST /1.0/networks"] = (500, lost)
+    with pytest.raises(BusyError, match="x-eth0"):
+        rest.run("post", "/networks", {})
+    assert sum(line.startswith("POST /1.0/networks") for line in fake.requests) == limits.BUSY_TRIES
+
+
 def test_a_failed_operation_is_an_error_with_the_servers_reason(fake: FakeIncus, rest: Rest) -> None:
     fake.answers["GET /1.0/operations/1/wait"] = (200, {"status_code": 400, "err": "No space left on device"})
     with pytest.raises(IncusError, match="No space left on device"):

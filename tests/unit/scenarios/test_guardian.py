@@ -203,7 +203,8 @@ def test_a_run_that_ends_before_its_fault_needs_nothing(lines: tuple[str, ...]) 
 
 
 RUNNER = """
-import json, sys, time
+import json, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may have it ignored (nohup)
 from anycastlab.scenarios import guardian
 from anycastlab.scenarios.actions import OnHost
 from tests.unit.scenarios.test_guardian import stage

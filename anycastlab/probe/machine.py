@@ -243,7 +243,7 @@ class Machine:
         # It left because a peer stays; the wait is no longer than the promise.
         orders = self._next_ask(self._left_for, now)
         if self.held:
-            text = f"healthy, but held down for {wait:.1f} s after earlier changes; {self._holders()} stays"
+            text = f"healthy, but held down for {wait:.1f} s after earlier changes; {self._holders()}"
             self._settle(False, Cause.HELD, text, now)
         elif self._fruitless:
             self._settle(True, Cause.HEALTHY, fine, now)
@@ -269,7 +269,7 @@ class Machine:
             self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(ailment, now)}; {blocked}", now)
             return []
         if self.held:
-            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()} stays", now)
+            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()}", now)
             return []
         orders = self._next_ask(ailment, now)
         if self._fruitless:
@@ -282,7 +282,7 @@ class Machine:
         if self._own_reason and self.health.recovering(ailment):
             return orders  # the next answer decides
         if self.held:
-            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()} stays", now)
+            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()}", now)
         elif self._fruitless and self._may_serve(ailment, now):
             self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(ailment, now)}; {self._nobody()}", now)
         return orders
@@ -314,7 +314,7 @@ class Machine:
             self._refusals = {peer: "promises no longer"}
 
     def _holders(self) -> str:
-        return " and ".join(sorted(self.held))
+        return f"{' and '.join(sorted(self.held))} {'stays' if len(self.held) == 1 else 'stay'}"
 
     def _nobody(self) -> str:
         if not self._config.peers:

@@ -487,6 +487,8 @@ def test_the_probe_is_small(lab: ProbeLab) -> None:
     status = lab.shell(NODE, f"cat /proc/{pid}/status")
     assert "CapEff:\t0000000000001000" in status  # CAP_NET_ADMIN and nothing else
     assert "Uid:\t0" not in status
+    # systemd's own account, of 10: what is left are the capability, the sockets and FRR's group
+    lab.shell(NODE, "systemd-analyze security --no-pager --threshold=20 anycastlab-probe.service")
 
 
 def until(holds: Callable[[], bool], within_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import zipfile
@@ -33,6 +34,33 @@ def test_it_runs_without_anything_else_of_ours(package: str, tmp_path: Path) -> 
     )
     assert result.returncode == 0, result.stderr
     assert "usage:" in result.stdout
+
+
+@pytest.mark.parametrize("package", PROGRAMS)
+def test_all_of_it_imports_the_standard_library_dnspython_and_itself_alone(package: str) -> None:
+    archive = zipfile.ZipFile(BytesIO(bundle(package)))
+    sources = [name for name in archive.namelist() if name.endswith(".py") and name != "__main__.py"]
+    imported = {name for source in sources for name in imports(archive.read(source).decode())}
+    assert len(imported) > 10
+    imported.discard("anycastlab.__version__")  # no module
+    mine = {name for name in imported if name == "anycastlab" or name.startswith("anycastlab.")}
+    assert {name for name in mine if name != package and not name.startswith(f"{package}.")} == set()
+    assert {name.split(".")[0] for name in imported - mine} - sys.stdlib_module_names - {"dns"} == set()
+
+
+def imports(source: str) -> set[str]:
+    """Modules that are imported anywhere in it, also inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            assert node.module is not None
+            # `from anycastlab import phone` imports a module of that name.
+            deep = node.module == "anycastlab"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} if deep else {node.module}
+    return found
 
 
 @pytest.mark.parametrize("package", PROGRAMS)

@@ -7,7 +7,6 @@ authority would sign; clients pin it or trust this one certificate.
 from __future__ import annotations
 
 import datetime
-import os
 from typing import Final
 
 from cryptography import x509
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from anycastlab import private_file
 from anycastlab.node.errors import NodeError
 from anycastlab.node.render import Certificate
 from anycastlab.paths import state_dir
@@ -40,12 +40,8 @@ def for_site(site: Site, *, create: bool) -> Certificate | None:
     if not create:
         return None
     made = make(site, now)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-            file.write(made.certificate + made.key)
-        fresh.replace(path)
+        private_file.replace(path, made.certificate + made.key)
     except OSError as error:
         raise NodeError(f"The certificate {path} cannot be written: {error.strerror}.", "Make room there.") from None
     return made

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from anycastlab import private_file
 from anycastlab.errors import AnycastlabError
 from anycastlab.paths import state_dir
 from anycastlab.scenarios import timing
@@ -98,12 +99,8 @@ def flat_path(lab: str) -> Path:
 
 def write_record(path: Path, text: str) -> None:
     """All of it or nothing; raises ScenarioError."""
-    partial = path.with_suffix(".new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial.write_text(text, "utf-8")
-        partial.chmod(0o600)
-        partial.replace(path)
+        private_file.replace(path, text)
     except OSError as error:
         raise ScenarioError(
             f"How to undo a fault cannot be written to {path}: {error.strerror}; nothing was broken."

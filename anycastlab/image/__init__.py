@@ -6,8 +6,9 @@
     process      running the build so that nothing of it survives an interruption
     failure      why a build failed, as one sentence (pure)
     build        the build itself: lock, checks, work directory, import
+    apart        the build in a process of its own, for callers inside pyinfra
     derive       another server's image to start from, fetched and looked at
     store        the image in Incus: find, import, prune; fetch one of a remote
 
-`build.ensure()` is the way in.
+`build.ensure()` is the way in, `apart.ensure()` from inside pyinfra.
 """

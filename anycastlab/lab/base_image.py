@@ -12,7 +12,7 @@ from pyinfra import host, logger, state
 from pyinfra.api import FunctionCommand, operation
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.image import build
+from anycastlab.image import apart
 from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.incus.facts import IncusAlias, IncusServer
 
@@ -57,7 +57,7 @@ def base_image(image: str, release: int) -> Generator[FunctionCommand, None, Non
 def _build(state: object, host: object, image: str, release: int) -> bool:  # noqa: ARG001
     with _one_at_a_time:
         try:
-            build.ensure(image, release=release, say=logger.info)
+            apart.ensure(image, release=release, say=logger.info)
         except AnycastlabError as error:
             logger.error(str(error))
             return False

@@ -23,8 +23,21 @@ ALIAS = f"anycastlab-test-source/{RELEASE}/{os.environ.get('PYTEST_XDIST_WORKER'
 SOURCE = f"local:{ALIAS}"
 INSTANCE = "anycastlab-remote-image-test"
 PATIENCE_S = 60.0
+BUILD_PATIENCE_S = 300.0
 
 _BUILD = "import sys; from anycastlab.image import build; build.ensure(sys.argv[1])"
+# As in a deploy: pyinfra puts gevent's versions in place of pipes, threads and `os.close`.
+_BUILD_IN_A_DEPLOY = f"""
+from gevent import monkey
+monkey.patch_all()
+import sys
+from anycastlab.image import apart
+from anycastlab.image.errors import ImageError
+try:
+    apart.ensure(sys.argv[1], release={RELEASE}, say=lambda line: print(line, flush=True))
+except ImageError as error:
+    sys.exit(f"error: {{error}}")
+"""
 
 
 def incus(*arguments: str, check: bool = True) -> str:
@@ -100,28 +113,54 @@ def forget() -> None:
 
 
 @pytest.mark.usefixtures("small_debian")
-def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [(_BUILD, signal.SIGTERM), (_BUILD_IN_A_DEPLOY, signal.SIGTERM), (_BUILD_IN_A_DEPLOY, signal.SIGKILL)],
+    ids=["alone", "in a deploy", "in a deploy that is killed"],
+)
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path, program: str, number: signal.Signals) -> None:
     # Given a build that has unpacked the image and is adding to it
     process = subprocess.Popen(
-        [sys.executable, "-c", _BUILD, SOURCE],
+        [sys.executable, "-c", program, SOURCE],
         env={**os.environ, "TMPDIR": str(tmp_path), "ANYCASTLAB_CACHE": str(tmp_path / "cache")},
         stderr=subprocess.DEVNULL,
     )
     assert until(lambda: any(tmp_path.glob("anycastlab-image-*/mmdebstrap.*/var/lib/apt/lists/*_InRelease")))
 
     # When it is ended
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     assert process.wait(PATIENCE_S) != 0
 
     # Then neither files nor mounts nor an image are left
-    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    assert until(lambda: [path.name for path in tmp_path.iterdir()] == ["cache"])
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
     assert made() == []
 
 
 @pytest.fixture(scope="module")
 def alias(small_debian: str) -> str:  # noqa: ARG001
-    return build.ensure(SOURCE)
+    """Built as a deploy builds it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BUILD_IN_A_DEPLOY, SOURCE],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "  packing …" in done.stdout.splitlines()
+    return derived().alias
+
+
+@pytest.mark.usefixtures("small_debian")
+def test_an_error_of_a_build_in_a_deploy_is_the_builds_own_sentence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _BUILD_IN_A_DEPLOY, "local:nowhere"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_it_says_where_it_comes_from_and_is_made_once(alias: str) -> None:

@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -27,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 from anycastlab.node import architecture, elf, lockfile, timing
 from anycastlab.node.errors import ResolverError
@@ -94,18 +95,29 @@ def fetch(url: str) -> bytes:
 def run(
     argv: Sequence[str], *, cwd: Path | None, environment: dict[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program, its output captured."""
+    """Run a program, its output captured.
+
+    In files, not pipes: under gevent, as in a deploy, a pipe is read to its end even after the time limit, and its end
+    comes when the program's own children (compilers, git) have ended too.
+    """
     try:
-        return subprocess.run(
-            argv, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace",
-            timeout=timeout_s, stdin=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            done = subprocess.run(
+                argv, cwd=cwd, env={**os.environ, **environment}, stdout=output, stderr=errors,
+                timeout=timeout_s, stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+            return subprocess.CompletedProcess(list(argv), done.returncode, _text(output), _text(errors))
     except FileNotFoundError:
         return subprocess.CompletedProcess(list(argv), 127, "", f"there is no {argv[0]}")
     except OSError as error:
         return subprocess.CompletedProcess(list(argv), 126, "", str(error))
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(list(argv), 124, "", f"no end after {timeout_s:g} s")
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def tools(say: Callable[[str], None] = lambda _: None) -> Tools:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import signal
 import subprocess
+import sys
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -270,3 +273,61 @@ def test_a_release_list_as_it_is_written() -> None:
         "AdGuardHome_linux_amd64.tar.gz": "a" * 64,
         "AdGuardHome_linux_arm64.tar.gz": "b" * 64,
     }
+
+
+# As in a deploy: pyinfra puts gevent's versions in place of pipes, processes and `os.close`.
+IN_A_DEPLOY = """
+from gevent import monkey
+monkey.patch_all()
+import gevent, sys
+from pathlib import Path
+from anycastlab.node import resolver_binary
+"""
+
+
+def in_a_deploy(program: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", IN_A_DEPLOY + program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_in_a_deploy_a_time_limit_does_not_wait_for_the_programs_own_children(tmp_path: Path) -> None:
+    # Given a program whose child keeps its output open for long after the limit
+    note = tmp_path / "child"
+    script = f"sleep 30 & echo $! >{note}; echo begun; wait"
+    said = in_a_deploy(
+        "argv = ['sh', '-c', sys.argv[1]]\n"
+        "run = lambda: resolver_binary.run(argv, cwd=None, environment={}, timeout_s=0.5)\n"
+        "print(gevent.spawn(run).get().returncode)",
+        script,
+    )
+    assert said == "124\n"
+    # Then it has been given up while that child was still at work
+    os.kill(int(note.read_text()), signal.SIGKILL)
+
+
+def test_in_a_deploy_output_comes_whole_and_apart() -> None:
+    script = "head -c 300000 /dev/zero | tr '\\0' a; echo trouble >&2; exit 3"
+    said = in_a_deploy(
+        "argv = ['sh', '-c', sys.argv[1]]\n"
+        "run = lambda: resolver_binary.run(argv, cwd=None, environment={}, timeout_s=60)\n"
+        "done = gevent.spawn(run).get()\n"
+        "print(done.returncode, set(done.stdout), len(done.stdout), done.stderr)",
+        script,
+    )
+    assert said == "3 {'a'} 300000 trouble\n\n"
+
+
+def test_in_a_deploy_two_hosts_obtain_it_one_after_the_other(tmp_path: Path) -> None:
+    # Given two hosts of one run, greenlets of one process, and a lock that belongs to files, not to processes
+    said = in_a_deploy(
+        "order = []\n"
+        "def host(name):\n"
+        "    with resolver_binary._locked(Path(sys.argv[1])):\n"
+        "        order.append(name)\n"
+        "        gevent.sleep(0.1)\n"
+        "        order.append(name)\n"
+        "gevent.joinall([gevent.spawn(host, name) for name in 'ab'], raise_error=True)\n"
+        "print(*order)",
+        str(tmp_path / "lock"),
+    )
+    assert said.split() in (["a", "a", "b", "b"], ["b", "b", "a", "a"])

@@ -302,7 +302,9 @@ def test_in_a_deploy_a_time_limit_does_not_wait_for_the_programs_own_children(tm
     )
     assert said == "124\n"
     # Then it has been given up while that child was still at work
-    os.kill(int(note.read_text()), signal.SIGKILL)
+    child = int(note.read_text())
+    assert Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    os.kill(child, signal.SIGKILL)
 
 
 def test_in_a_deploy_output_comes_whole_and_apart() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 # --- BGP and BFD -----------------------------------------------------------------------------------------------
 CONNECT_RETRY_S = 1
-"""Seconds between FRR's connection attempts. FRR's own 120 s would hide a returned node for two minutes."""
+"""Seconds between connection attempts. The 120 s of FRR and BIRD would hide a returned node for two minutes."""
+BIRD_SCAN_S = 10
+"""How often BIRD looks whether interfaces and kernel routes are as it thinks; it is told of changes at once."""
 DEFAULT_HOLD_S = 180
 """RouterOS's `hold-time` when none is set (3m)."""
 KEEPALIVES_PER_HOLD = 3

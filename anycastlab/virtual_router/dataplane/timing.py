@@ -23,8 +23,14 @@ FRR_START_TIMEOUT_S = 60.0
 """Longest wait for a restart of FRR: watchfrr starts its daemons one after the other."""
 FRR_READY_POLL_S = 0.2
 """Pause between looks whether bgpd and bfdd answer after a start."""
+BIRD_CONTROL_TIMEOUT_S = 5.0
+"""Longest wait for BIRD's answers to one set of questions; it answers within milliseconds unless it hangs."""
+BIRD_START_TIMEOUT_S = 20.0
+"""Longest wait for a restart of BIRD; it takes half a second on an idle machine."""
+BIRD_READY_POLL_S = 0.05
+"""Pause between looks whether BIRD answers after a start."""
 READ_CACHE_S = 0.1
-"""Age up to which one look at FRR serves several reads."""
+"""Age up to which one look at the routing daemon serves several reads."""
 
 # --- netwatch --------------------------------------------------------------------------------------------------
 STARTUP_DELAY_S = 300.0

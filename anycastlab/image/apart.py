@@ -1,7 +1,7 @@
 """The build in a process of its own, for callers inside pyinfra.
 
 pyinfra runs on gevent, which replaces pipes, threads and even `os.close` by versions that wait for its loop: until then
-a closed descriptor stays open. `process.run_piped` reads until all writers of a pipe are gone, so inside pyinfra it would
+a closed descriptor stays open. `process.run_piped` reads until all writers of a pipe are gone: inside pyinfra it would
 wait for itself, and its timeout, a thread, would never get its turn.
 """
 

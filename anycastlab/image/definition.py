@@ -43,6 +43,7 @@ PACKAGES: Final = (
     # What the roles of the lab run.
     "frr",
     "frr-pythontools",
+    "bird2",  # the routing daemon of the lab's router
     "nftables",
     "conntrack",
     "unbound",
@@ -63,6 +64,7 @@ DISABLED_UNITS: Final = (
     "unbound.service",
     "unbound-resolvconf.service",
     "frr.service",
+    "bird.service",
     "dnsdist.service",
     "knot.service",
     "ssh.service",

@@ -48,10 +48,11 @@ _FACTORY_FILTER6: Final = (
 )
 
 
-def config(version: str, user: str, password: str, ipv6: bool = False) -> Config:
+def config(version: str, user: str, password: str, routing: str = "bird", ipv6: bool = False) -> Config:
     """The stand-in that answers like RouterOS `version`, with one account for the deploy.
 
-    `ipv6`: its interfaces have the lab's IPv6 addresses, too (`anycastlab.lab.ipv6` puts them there).
+    `routing`: who does its BGP and BFD, one of `ROUTING_DAEMONS`. `ipv6`: its interfaces have the lab's IPv6 addresses,
+    too (`anycastlab.lab.ipv6` puts them there).
     """
     wan, lan, dns = topology.WAN.prefixlen, topology.LAN.prefixlen, topology.DNS.prefixlen
     lan6 = (f"{topology.ROUTER_LAN6}/{topology.LAN6.prefixlen}",) if ipv6 else ()
@@ -73,12 +74,13 @@ def config(version: str, user: str, password: str, ipv6: bool = False) -> Config
             "/ipv6/firewall/filter": _FACTORY_FILTER6,
             "/ip/firewall/nat": ({"chain": "srcnat", "action": "masquerade", "out-interface-list": "WAN"},),
         },
+        routing=routing,
         netwatch_startup_delay_s=_NETWATCH_STARTUP_DELAY_S,
     )
 
 
 def unit() -> str:
-    """Its systemd unit. It starts FRR's daemons and nftables itself; a crash is healed at once, rows survive it."""
+    """Its systemd unit. It starts the routing daemon and nftables itself; a crash is healed at once, rows survive it."""
     return f"""[Unit]
 Description=RouterOS stand-in of the lab
 After=network.target
@@ -88,7 +90,7 @@ Type=notify
 ExecStart=/usr/bin/python3 {PROGRAM} --config {CONFIG}
 Restart=always
 RestartSec=1
-# FRR and the packet filter are the data plane: they go on while the API restarts.
+# The routing daemon and the packet filter are the data plane: they go on while the API restarts.
 KillMode=process
 
 [Install]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from anycastlab.node import layout
 from anycastlab.report.run import Proof
+from anycastlab.routeros.rows_bgp import connection_name
 from anycastlab.scenarios import proofs, timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
 from anycastlab.scenarios.model import Check, Fault
@@ -269,11 +270,11 @@ def router_dns_down(stage: Stage) -> Fault:
 
 def session_reset(stage: Stage, machine: str) -> Fault:
     """The router drops its BGP session with one node; it comes back by itself."""
-    address = stage.site.node(machine).address
+    session = f"{connection_name(stage.site.node(machine))}-1"  # RouterOS numbers the sessions of a connection
     return Fault(
         what=f"BGP session with {machine} reset at the router",
         targets=(machine,),
-        do=(On(ROUTER, ("vtysh", "-c", f"clear bgp {address}")),),
+        do=(Api("/routing/bgp/session", "clear", (("numbers", session),)),),
     )
 
 

@@ -28,7 +28,8 @@ NODE_BFD_RUNTIME_US = 30_000
 # Queries per second up to which the phone stays far below that.
 MOST_RATE = 100.0
 _POLL_S = 0.1
-_BFD_PROGRAM = "/bfdd"
+# FRR's, and BIRD, in which it is a thread. Both with what is before them in a command line: nothing else is meant.
+_BFD_PROGRAMS = ("/usr/lib/frr/bfdd", "/usr/sbin/bird")
 
 _PROC, _CPU_GROUPS = Path("/proc"), Path("/sys/fs/cgroup/cpu")
 
@@ -57,7 +58,8 @@ def prefer_bfd(project: str, router: str, nodes: Iterable[str]) -> int:
         _raise(process, runtime_us)
         for machine, runtime_us in shares
         # liblxc's name of a container's group: Incus puts the project before the instance.
-        for process in _processes(f"/lxc.payload.{project}_{machine}/", _BFD_PROGRAM)
+        for program in _BFD_PROGRAMS
+        for process in _processes(f"/lxc.payload.{project}_{machine}/", program)
     )
 
 
@@ -65,7 +67,9 @@ def _raise(process: int, runtime_us: int) -> bool:
     with suppress(OSError):
         _allow(process, runtime_us)
     try:
-        os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(PRIORITY))
+        # The scheduler knows threads, not processes: without the others, BIRD's BFD would stay where it was.
+        for thread in (_PROC / str(process) / "task").iterdir():
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(PRIORITY))
     except OSError:
         return False
     return True

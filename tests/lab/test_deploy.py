@@ -37,7 +37,7 @@ def started_at(lab: RunningLab) -> dict[str, str]:
     """When each service of each machine was started: the witness that nothing was restarted."""
     units = {
         **dict.fromkeys(NODES, "adguardhome frr anycastlab-probe"),
-        "router": "anycastlab-router frr",
+        "router": "anycastlab-router bird",
         "upstream": "knot dnsdist",
     }
     show = "systemctl show -p ActiveEnterTimestampMonotonic,MainPID "
@@ -52,8 +52,8 @@ def changes(output: str) -> str:
 # What a household gets ----------------------------------------------------------------------------------------------
 
 
-def test_status_of_a_finished_lab(lab: RunningLab) -> None:
-    status = lab.status()
+def test_status_of_a_finished_lab(seen_lab: RunningLab) -> None:
+    status = seen_lab.status()
     assert [node["name"] for node in status["nodes"]] == list(NODES)
     for node in status["nodes"]:
         assert (node["bgp"], node["bfd"], node["announced"], node["answers"]) == ("Established", "up", True, True)
@@ -67,23 +67,25 @@ def test_status_of_a_finished_lab(lab: RunningLab) -> None:
 
 
 @pytest.mark.parametrize("server", ["10.1.9.53", *NODE_ADDRESSES])
-def test_every_way_in_gives_the_same_real_answers(lab: RunningLab, server: str) -> None:
-    assert ask(lab, server, "www.lab.example") == "NOERROR False 198.18.0.10"
-    assert ask(lab, server, f"x{time.time_ns()}.rnd.lab.example") == "NOERROR False 198.18.1.1"
-    assert ask(lab, server, "nas.lan") == "NOERROR False 10.1.1.20"
-    assert ask(lab, server, f"x{time.time_ns()}.lan").startswith("NXDOMAIN")
-    assert ask(lab, server, "20.1.1.10.in-addr.arpa", "PTR") == "NOERROR False nas.lan."
-    assert ask(lab, server, "ads.lab.example") == "NOERROR False 0.0.0.0"
-    big = ask(lab, server, "big.lab.example", "TXT")
+def test_every_way_in_gives_the_same_real_answers(seen_lab: RunningLab, server: str) -> None:
+    assert ask(seen_lab, server, "www.lab.example") == "NOERROR False 198.18.0.10"
+    assert ask(seen_lab, server, f"x{time.time_ns()}.rnd.lab.example") == "NOERROR False 198.18.1.1"
+    assert ask(seen_lab, server, "nas.lan") == "NOERROR False 10.1.1.20"
+    assert ask(seen_lab, server, f"x{time.time_ns()}.lan").startswith("NXDOMAIN")
+    assert ask(seen_lab, server, "20.1.1.10.in-addr.arpa", "PTR") == "NOERROR False nas.lan."
+    assert ask(seen_lab, server, "ads.lab.example") == "NOERROR False 0.0.0.0"
+    big = ask(seen_lab, server, "big.lab.example", "TXT")
     assert big.startswith("NOERROR True")
     assert len(big) > 2000
-    assert "RRSIG" in ask(lab, server, "www.signed.example") or " 13 " in ask(lab, server, "www.signed.example")
+    assert "RRSIG" in ask(seen_lab, server, "www.signed.example") or " 13 " in ask(
+        seen_lab, server, "www.signed.example"
+    )
 
 
-def test_the_routers_kernel_spreads_over_three_nodes(lab: RunningLab) -> None:
-    route = lab.exec("router", "ip", "route", "show", "10.1.9.53").stdout
+def test_the_routers_kernel_spreads_over_three_nodes(seen_lab: RunningLab) -> None:
+    route = seen_lab.exec("router", "ip", "route", "show", "10.1.9.53").stdout
     assert sorted(re.findall(r"via (\S+)", route)) == NODE_ADDRESSES
-    seen = {ask(lab, "10.1.9.53", "id.anycast.lan", "TXT").split('"')[1] for _ in range(24)}
+    seen = {ask(seen_lab, "10.1.9.53", "id.anycast.lan", "TXT").split('"')[1] for _ in range(24)}
     assert seen == set(NODES)
 
 
@@ -98,36 +100,36 @@ def test_the_last_resort_answers_when_all_nodes_are_stopped(lab: RunningLab) -> 
     assert lab.status()["service"]["answered_by"] == "router"
 
 
-def test_shell_passes_input_output_and_exit_code(lab: RunningLab) -> None:
-    result = lab.command("shell", "node02", "--", "sh", "-c", "hostname; exit 7")
+def test_shell_passes_input_output_and_exit_code(seen_lab: RunningLab) -> None:
+    result = seen_lab.command("shell", "node02", "--", "sh", "-c", "hostname; exit 7")
     assert (result.stdout, result.returncode) == ("node02\n", 7)
-    unknown = lab.command("shell", "node99", "--", "true")
+    unknown = seen_lab.command("shell", "node99", "--", "true")
     assert unknown.returncode == 1
     assert "node99" in unknown.stderr
 
 
-def test_nothing_leaves_the_lab(lab: RunningLab) -> None:
-    for bridge in (f"{lab.name}-wan", f"{lab.name}-lan", f"{lab.name}-dns"):
+def test_nothing_leaves_the_lab(seen_lab: RunningLab) -> None:
+    for bridge in (f"{seen_lab.name}-wan", f"{seen_lab.name}-lan", f"{seen_lab.name}-dns"):
         addresses = subprocess.run(["ip", "-j", "address", "show", bridge], capture_output=True, text=True, check=True)
         scopes = [a["scope"] for link in json.loads(addresses.stdout) for a in link["addr_info"]]
         assert "global" not in scopes
-    nobody = lab.exec("client01", "python3", "-c", ASK, "198.51.100.53", "www.lab.example", "A")
+    nobody = seen_lab.exec("client01", "python3", "-c", ASK, "198.51.100.53", "www.lab.example", "A")
     assert nobody.returncode != 0
 
 
 # Again --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_run_changes_and_restarts_nothing(lab: RunningLab) -> None:
-    before = started_at(lab)
-    result = lab.up()
+def test_a_second_run_changes_and_restarts_nothing(seen_lab: RunningLab) -> None:
+    before = started_at(seen_lab)
+    result = seen_lab.up()
     hosts, success, error, _ = changes(result.stdout + result.stderr).split()
     assert (success, error) == ("-", "-"), hosts
-    assert started_at(lab) == before
+    assert started_at(seen_lab) == before
 
 
-def test_plan_of_a_finished_lab_is_empty(lab: RunningLab) -> None:
-    result = lab.command("plan")
+def test_plan_of_a_finished_lab_is_empty(seen_lab: RunningLab) -> None:
+    result = seen_lab.command("plan")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Nothing to do." in result.stdout
 

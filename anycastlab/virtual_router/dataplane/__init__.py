@@ -3,8 +3,14 @@
     api                                the seam, and who may call what
     plane                              ties everything below together
     interfaces, rows, timing           names and values; every time and limit
-    peers, filters, route_maps, frr    rows to FRR's configuration
-    daemons, readout                   FRR kept at it; FRR's state as rows
+    peers, static_routes, filters, chains
+                                       rows of BGP, BFD, routes and their filters, understood
+    routing, one_daemon                the seam behind which a real routing daemon does them; never two at once
+    bird, bird_filters, bird_control, bird_look, bird_daemon
+                                       BIRD: its configuration, talking to it, what it tells, kept at it
+    frr, route_maps, frr_look, frr_daemon
+                                       FRR: the same
+    readout                            what the daemon is doing, as rows
     nft, nft_matchers, sysctl, kernel  rows to a ruleset and kernel settings; getting both in
     conntrack                          tracked connections, over netlink
     netwatch, watcher, probes          its state machine, its runner, its packets

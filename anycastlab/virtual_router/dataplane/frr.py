@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from anycastlab.virtual_router.dataplane import filters, route_maps, timing
-from anycastlab.virtual_router.dataplane.api import Row, Snapshot
+from anycastlab.virtual_router.dataplane import chains, filters, route_maps, static_routes, timing
+from anycastlab.virtual_router.dataplane.api import Snapshot
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
-from anycastlab.virtual_router.dataplane.peers import BfdTimers, Bgp, Notes, Peer, understand
-from anycastlab.virtual_router.dataplane.rows import enabled, items, network, singleton, truth
+from anycastlab.virtual_router.dataplane.peers import BfdTimers, Bgp, Peer, understand
+from anycastlab.virtual_router.dataplane.routing import Rendered
+from anycastlab.virtual_router.dataplane.rows import singleton, truth
+from anycastlab.virtual_router.dataplane.static_routes import DEFAULT_DISTANCE, StaticRoute
 from anycastlab.virtual_router.version import Version
 
-RULES = "/routing/filter/rule"
-ROUTES = {"/ip/route": 4, "/ipv6/route": 6}
 FRR_BFD_DEFAULTS = {"detect-multiplier": 3, "receive-interval": 300, "transmit-interval": 300}
 _FAMILY = {4: "ipv4", 6: "ipv6"}
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """FRR's configuration, what it is made of, and what could not be put in."""
-
-    text: str
-    bgp: Bgp | None
-    notes: Notes
 
 
 def safe_name(text: str) -> str:
@@ -39,24 +30,12 @@ def safe_name(text: str) -> str:
     return clean if clean == text and clean else f"{clean}-{zlib.crc32(text.encode()):08x}"
 
 
-def parse_chains(snapshot: Snapshot) -> tuple[dict[str, list[tuple[filters.Statement, ...]]], Notes]:
-    """The rules of all chains; a rule that is not emulated is left out and noted as inactive."""
-    chains: dict[str, list[tuple[filters.Statement, ...]]] = {}
-    notes: Notes = {}
-    for row in enabled(snapshot, RULES):
-        chain = chains.setdefault(row.get("chain", ""), [])
-        try:
-            chain.append(filters.parse(row.get("rule", "")))
-        except filters.RuleError as error:
-            notes[RULES, row.get(".id", "")] = {"inactive": "true", "invalid": "true", ".why": f"not emulated: {error}"}
-    return chains, notes
-
-
 def render(snapshot: Snapshot, version: Version, interfaces: Interfaces, hostname: str) -> Rendered:
     """The whole configuration for one snapshot of rows."""
     bgp, notes = understand(snapshot, version, interfaces)
-    chains, rule_notes = parse_chains(snapshot)
-    notes |= rule_notes
+    rules, rule_notes = chains.understand(snapshot)
+    routes, route_notes = static_routes.understand(snapshot, interfaces)
+    notes |= rule_notes | route_notes
     lines = ["frr defaults traditional", f"hostname {hostname}"]
     if not truth(singleton(snapshot, "/ip/settings"), "ip-forward", default=True):
         lines.append("no ip forwarding")
@@ -68,11 +47,11 @@ def render(snapshot: Snapshot, version: Version, interfaces: Interfaces, hostnam
     if bgp:
         lines.append("bgp route-map delay-timer 1")
     lines += ["service integrated-vtysh-config", "!"]
-    lines += _static_routes(snapshot, interfaces, notes)
+    lines += _static_routes(routes)
     if bgp:
         for name, chain, family in sorted({use for peer in bgp.peers for use in _policies(peer)}):
             try:
-                lines += route_maps.render(name, chain, chains, family)
+                lines += route_maps.render(name, chain, rules, family)
             except filters.RuleError:  # chains that jump in a circle: nothing gets through
                 lines += [f"route-map {name} deny 10", "exit", "!"]
         lines += _router(bgp)
@@ -90,56 +69,18 @@ def _map_name(chain: str, family: int) -> str:
     return f"{safe_name(chain)}-{_FAMILY[family]}"
 
 
-def _static_routes(snapshot: Snapshot, interfaces: Interfaces, notes: Notes) -> list[str]:
-    lines = []
-    for menu, family in ROUTES.items():
-        word = "ip" if family == 4 else "ipv6"
-        for row in enabled(snapshot, menu):
-            try:
-                lines += [f"{word} route {line}" for line in _static_route(row, family, interfaces)]
-            except ValueError as error:
-                notes[menu, row.get(".id", "")] = {"inactive": "true", ".why": str(error)}
-    return [*sorted(set(lines)), *(["!"] if lines else [])]
+def _static_routes(routes: Sequence[StaticRoute]) -> list[str]:
+    lines = sorted({line for route in routes for line in _static_route(route)})
+    return [*lines, *(["!"] if lines else [])]
 
 
-def _static_route(row: Row, family: int, interfaces: Interfaces) -> list[str]:
-    reason = refused_route(row)
-    if reason:
-        raise ValueError(f"{reason} is not emulated")
-    target = network(row.get("dst-address") or ("0.0.0.0/0" if family == 4 else "::/0"))
-    distance = "" if row.get("distance", "1") in ("", "1") else f" {row['distance']}"
-    if truth(row, "blackhole"):
-        return [f"{target} blackhole{distance}"]
-    lines = []
-    for gateway in items(row.get("gateway")):
-        address, _, via = gateway.partition("%")
-        parts = [address] if address[:1].isdigit() or ":" in address else [_device(address, interfaces)]
-        parts += [_device(via, interfaces)] if via else []
-        lines.append(f"{target} {' '.join(parts)}{distance}")
-    if not lines:
-        raise ValueError("no gateway")
-    return lines
-
-
-def _device(name: str, interfaces: Interfaces) -> str:
-    device = interfaces.device(name)
-    if device is None:
-        raise ValueError(f"no interface {name}")
-    return device
-
-
-def refused_route(row: Row) -> str | None:
-    """Which property of a static route is not emulated."""
-    for name, harmless in (
-        ("check-gateway", "none"),
-        ("routing-table", "main"),
-        ("vrf-interface", ""),
-        ("pref-src", ""),
-    ):
-        value = row.get(name, "")
-        if value not in ("", harmless):
-            return f"{name}={value}"
-    return None
+def _static_route(route: StaticRoute) -> list[str]:
+    start = f"{'ip' if route.family == 4 else 'ipv6'} route {route.target}"
+    end = "" if route.distance == DEFAULT_DISTANCE else f" {route.distance}"
+    if route.blackhole:
+        return [f"{start} blackhole{end}"]
+    hops = (" ".join(part for part in (hop.address, hop.device) if part) for hop in route.gateways)
+    return [f"{start} {hop}{end}" for hop in hops]
 
 
 def _router(bgp: Bgp) -> list[str]:

@@ -1,4 +1,4 @@
-"""The real `Dataplane`: rows become FRR, nftables, kernel settings, netwatch and a resolver on this machine."""
+"""The real `Dataplane`: rows become a routing daemon, nftables, kernel settings, netwatch and a resolver of this machine."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_interface
 
 from anycastlab.virtual_router.config import Config
-from anycastlab.virtual_router.dataplane import frr, netwatch, nft, probes, readout, sysctl
+from anycastlab.virtual_router.dataplane import netwatch, nft, probes, readout, static_routes, sysctl
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
+from anycastlab.virtual_router.dataplane.bird_daemon import Bird
+from anycastlab.virtual_router.dataplane.chains import RULES
 from anycastlab.virtual_router.dataplane.conntrack import Conntrack, Tracked
-from anycastlab.virtual_router.dataplane.daemons import Frr
 from anycastlab.virtual_router.dataplane.filters import RuleError, parse
+from anycastlab.virtual_router.dataplane.frr_daemon import Frr
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, load_ruleset, run, write_settings
 from anycastlab.virtual_router.dataplane.nft_matchers import LIST_MENUS
 from anycastlab.virtual_router.dataplane.peers import CONNECTION, TEMPLATE, Bgp, Notes, not_emulated
 from anycastlab.virtual_router.dataplane.resolver import Resolver, Settings
+from anycastlab.virtual_router.dataplane.routing import RESETS, RoutingDaemon
 from anycastlab.virtual_router.dataplane.rows import duration, items, seconds, truth
 from anycastlab.virtual_router.dataplane.watcher import Watcher
 from anycastlab.virtual_router.version import Version
@@ -43,11 +46,12 @@ def create(config: Config) -> LinuxDataplane:
         interfaces,
         hostname=socket.gethostname(),
         startup_delay_s=config.netwatch_startup_delay_s,
+        routing=Frr() if config.routing == "frr" else Bird(),
     )
 
 
 class LinuxDataplane:
-    """See `api.Dataplane`. `hostname` is FRR's; `startup_delay_s` replaces netwatch's own when it is not None."""
+    """See `api.Dataplane`. `startup_delay_s` replaces netwatch's own when it is not None."""
 
     def __init__(
         self,
@@ -57,11 +61,12 @@ class LinuxDataplane:
         startup_delay_s: float | None = None,
         runner: Runner = run,
         resolver: Resolver | None = None,
+        routing: RoutingDaemon | None = None,
     ) -> None:
         self.version = version
         self.interfaces = interfaces
         self.hostname = hostname
-        self.frr = Frr(runner)
+        self.routing = routing or Bird(runner)
         self.resolver = resolver or Resolver()
         self._runner = runner
         self._startup_delay_s = startup_delay_s
@@ -103,12 +108,12 @@ class LinuxDataplane:
             problems.append(f"resolver: port {self.resolver.port}: {error.strerror}")
         if self._watcher is not None:
             self._watcher.update(snapshot)
-        rendered = frr.render(snapshot, self.version, self.interfaces, self.hostname)
+        rendered = self.routing.render(snapshot, self.version, self.interfaces, self.hostname)
         self._bgp = rendered.bgp
         self._notes = notes | rendered.notes
-        await self.frr.apply(rendered.text)
-        if self.frr.problem:
-            problems.append(f"FRR: {self.frr.problem}")
+        await self.routing.apply(rendered)
+        if self.routing.problem:
+            problems.append(f"{self.routing.name}: {self.routing.problem}")
         self._report(set(problems))
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
@@ -134,8 +139,8 @@ class LinuxDataplane:
             return nft.refuse(menu, row)
         if menu in (CONNECTION, TEMPLATE):
             return not_emulated(row)
-        if menu in frr.ROUTES:
-            return frr.refused_route(row)
+        if menu in static_routes.MENUS:
+            return static_routes.refused(row)
         if menu == netwatch.MENU:
             return netwatch.refuse(row)
         if menu == "/ipv6/settings":
@@ -148,16 +153,16 @@ class LinuxDataplane:
         row_id = row.get(".id", "")
         if menu == netwatch.MENU and self._watcher is not None:
             return {} if truth(row, "disabled") else self._watcher.runtime(row)
-        if menu == frr.RULES and not truth(row, "disabled"):
+        if menu == RULES and not truth(row, "disabled"):
             # Told from the text at once: a client that writes a rule and reads it back must not see a stale mark.
             try:
                 parse(row.get("rule", ""))
             except RuleError as error:
                 return {"inactive": "true", "invalid": "true", ".why": f"not emulated: {error}"}
             return {}
-        if menu in frr.ROUTES:
+        if menu in static_routes.MENUS:
             # `read` of the same print has just looked; this only sorts what it saw.
-            active = readout.static_route_is_active(row, self.frr.last)
+            active = readout.static_route_is_active(row, self.routing.last)
             return {"active": "true"} if active else self._notes.get((menu, row_id), {})
         return self._notes.get((menu, row_id), {})
 
@@ -166,13 +171,13 @@ class LinuxDataplane:
     async def read(self, menu: str) -> list[dict[str, str]] | None:
         match menu:
             case "/routing/bgp/session":
-                return readout.bgp_sessions(await self.frr.look(), self._bgp)
+                return readout.bgp_sessions(await self.routing.look(), self._bgp)
             case "/routing/bfd/session":
-                return readout.bfd_sessions(await self.frr.look(), self._bgp)
+                return readout.bfd_sessions(await self.routing.look(), self._bgp)
             case "/routing/route":
-                return readout.routes(await self.frr.look(), self._bgp, self.interfaces)
+                return readout.routes(await self.routing.look(), self._bgp, self.interfaces)
             case "/ip/route" | "/ipv6/route":
-                every = readout.routes(await self.frr.look(), self._bgp, self.interfaces)
+                every = readout.routes(await self.routing.look(), self._bgp, self.interfaces)
                 return readout.ip_routes(every, "ip4" if menu == "/ip/route" else "ip6")
             case "/ip/firewall/connection":
                 self._tracked = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
@@ -188,7 +193,7 @@ class LinuxDataplane:
             case ("/ip/firewall/connection", "remove"):
                 await self._remove_connections(items(arguments.get("numbers") or arguments.get(".id")))
                 return []
-            case ("/routing/bgp/session", "clear" | "refresh" | "resend"):
+            case ("/routing/bgp/session", verb) if verb in RESETS:
                 await self._reset_sessions(verb, items(arguments.get("numbers") or arguments.get(".id")))
                 return []
             case ("/ip/dns/cache", "flush"):
@@ -212,13 +217,12 @@ class LinuxDataplane:
             raise CommandRefused("no such item (4)")
 
     async def _reset_sessions(self, verb: str, numbers: list[str]) -> None:
-        how = {"clear": "", "refresh": " soft in", "resend": " soft out"}[verb]
-        rows = readout.bgp_sessions(await self.frr.look(fresh=True), self._bgp)
+        rows = readout.bgp_sessions(await self.routing.look(fresh=True), self._bgp)
         for number in numbers:
             row = next((row for row in rows if number in (row[".id"], row["name"])), None)
             if row is None:
                 raise CommandRefused("no such item (4)")
-            await self.frr.command(f"clear bgp {row['remote.address']}{how}")
+            await self.routing.reset(row["remote.address"], verb)
 
     async def _ping(self, arguments: Mapping[str, str]) -> list[dict[str, str]]:
         address = arguments.get("address", "")

@@ -6,10 +6,11 @@ A product of a condition (`filters.Term`) is exactly one FRR prefix list: its ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
+from anycastlab.virtual_router.dataplane.chains import MAX_JUMPS, Chains
 from anycastlab.virtual_router.dataplane.filters import (
     MAX_LENGTH,
     SETTABLE,
@@ -23,8 +24,6 @@ from anycastlab.virtual_router.dataplane.filters import (
     Verdict,
 )
 
-MAX_JUMPS = 8
-"""Deepest nesting of jumps, so that chains that jump in a circle end."""
 _END = "end"
 """Label of a chain's last word, where a `return` of the outermost chain goes."""
 
@@ -42,7 +41,7 @@ class _Entry:
 
 @dataclass
 class _Compiler:
-    chains: Mapping[str, Sequence[tuple[Statement, ...]]]
+    chains: Chains
     family: int
     entries: list[_Entry | str] = field(default_factory=list)
     labels: int = 0
@@ -127,7 +126,7 @@ def _region_line(region: Region, family: int) -> str | None:
     return f"{text} le {high}"
 
 
-def render(name: str, chain: str, chains: Mapping[str, Sequence[tuple[Statement, ...]]], family: int) -> list[str]:
+def render(name: str, chain: str, chains: Chains, family: int) -> list[str]:
     """FRR lines (prefix lists, then the route map) that do what `chain` does to routes of one family.
 
     `chains` holds the parsed, active rules; a chain without rules rejects everything, as the router does.

@@ -1,12 +1,13 @@
-"""FRR's JSON to RouterOS's rows."""
+"""FRR's JSON to what the router shows."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from anycastlab.virtual_router.dataplane import frr, readout
+from anycastlab.virtual_router.dataplane import frr, frr_look, readout
 from anycastlab.virtual_router.dataplane.peers import Bgp
+from anycastlab.virtual_router.dataplane.routing import Look
 from anycastlab.virtual_router.version import Version
 
 from .rows_of_a_home import INTERFACES, home
@@ -74,17 +75,17 @@ def path(gateway: str, *, valid: bool = True) -> dict[str, Any]:
     }
 
 
-def looked(*documents: Any) -> readout.Look:
-    return readout.look("\n".join(json.dumps(each, indent=1) for each in documents))
+def looked(*documents: Any) -> Look:
+    return frr_look.look("\n".join(json.dumps(each, indent=1) for each in documents))
 
 
 def test_documents_are_told_apart_whatever_stands_between_them() -> None:
     text = 'bgpd is not running\n{"a": 1}\n[2]\n% Unknown {command\n{}\n{"b": '
-    assert list(readout.documents(text)) == [{"a": 1}, [2], {}]
+    assert list(frr_look.documents(text)) == [{"a": 1}, [2], {}]
 
 
 def test_nothing_runs_nothing_is_shown() -> None:
-    seen = readout.look("Exiting: failed to connect to any daemons.\n")
+    seen = frr_look.look("Exiting: failed to connect to any daemons.\n")
     assert readout.bgp_sessions(seen, bgp()) == []
     assert readout.routes(seen, bgp(), INTERFACES) == []
     # BFD that is wanted is down, not absent.

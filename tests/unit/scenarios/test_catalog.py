@@ -12,7 +12,7 @@ from anycastlab.phone import mix
 from anycastlab.report.reference import PUBLISHED
 from anycastlab.report.run import Verdict
 from anycastlab.scenarios import catalog, show, timing
-from anycastlab.scenarios.actions import Api, Deploy, On, OnHost, Power, from_json, to_json
+from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power, from_json, to_json
 from anycastlab.scenarios.campaign import lengths
 from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.judge import judge
@@ -35,6 +35,10 @@ def test_an_unknown_name_is_answered_with_the_likely_one() -> None:
     assert [one.name for one in catalog.every(["kill", "freeze", "kill"])] == ["kill", "freeze"]
 
 
+def _heals(action: Action) -> bool:
+    return getattr(action, "state", "") == "restart" or getattr(action, "verb", "") == "clear"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scenario_can_be_run_and_undone(name: str) -> None:
     scenario = catalog.find(name)
@@ -42,9 +46,10 @@ def test_a_scenario_can_be_run_and_undone(name: str) -> None:
     fault = scenario.fault(stage)
     assert fault.do
     assert fault.targets
-    # What is done to this machine or to an instance's power does not heal by itself: there is an undo of the same kind.
+    # What is done to this machine, to an instance's power or to the router's rows does not heal by itself: there is an
+    # undo of the same kind. A restart and a cleared session do.
     for kind in (OnHost, Power, Api, Deploy):
-        done = [a for a in fault.do if isinstance(a, kind) and getattr(a, "state", "") != "restart"]
+        done = [a for a in fault.do if isinstance(a, kind) and not _heals(a)]
         undone = [a for a in fault.undo if isinstance(a, kind)]
         assert bool(done) <= bool(undone), f"{kind.__name__} is not undone"
     for action in (*fault.do, *fault.undo):

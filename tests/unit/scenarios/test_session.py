@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -305,6 +307,7 @@ def test_only_the_bfd_daemons_of_this_labs_router_and_nodes_go_first(
         ("13", "anycastlab_node01", "/usr/lib/frr/bgpd\0-d"),
         ("14", "anycastlab-b_node01", "/usr/lib/frr/bfdd\0-d"),
         ("15", "anycastlab_node012", "/usr/lib/frr/bfdd\0-d"),
+        ("16", "anycastlab_router", "/usr/sbin/bird\0-f"),
     ):
         (tmp_path / number).mkdir()
         (tmp_path / number / "cgroup").write_text(f"0::/lxc.payload.{machine}/system.slice/frr.service\n")
@@ -312,5 +315,21 @@ def test_only_the_bfd_daemons_of_this_labs_router_and_nodes_go_first(
     raised: list[tuple[int, int]] = []
     monkeypatch.setattr(priority, "_raise", lambda process, us: raised.append((process, us)) or True)
 
-    assert priority.prefer_bfd("anycastlab", "router", ["node01", "node02"]) == 2
-    assert raised == [(11, priority.BFD_RUNTIME_US), (12, priority.NODE_BFD_RUNTIME_US)]
+    assert priority.prefer_bfd("anycastlab", "router", ["node01", "node02"]) == 3
+    router, node = priority.BFD_RUNTIME_US, priority.NODE_BFD_RUNTIME_US
+    assert sorted(raised) == [(11, router), (12, node), (16, router)]
+
+
+def test_every_thread_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    monkeypatch.setattr(priority, "_allow", lambda *_: None)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda thread, *_: raised.append(thread))
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    other.start()
+    try:
+        assert priority._raise(os.getpid(), priority.BFD_RUNTIME_US)
+        assert {os.getpid(), other.native_id} <= set(raised)
+    finally:
+        end.set()
+        other.join()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.virtual_router.dataplane import daemons
-from anycastlab.virtual_router.dataplane.daemons import Frr, daemons_file
+from anycastlab.virtual_router.dataplane.frr_daemon import RELOAD, Frr, daemons_file
 from anycastlab.virtual_router.dataplane.kernel import Result, run, write_settings
+from anycastlab.virtual_router.dataplane.routing import Rendered
 
 DAEMONS = "bgpd=no\nospfd=no\nbfdd=no\nvtysh_enable=yes\n"
 
@@ -29,7 +29,7 @@ class Machine:
             self.running = "zebra bgpd bfdd staticd"
         if "show daemons" in argv:
             return Result(0, f" {self.running}\n", "")
-        if daemons.RELOAD in argv:
+        if RELOAD in argv:
             return self.reload
         return Result(0, "", "")
 
@@ -50,7 +50,7 @@ def apply(machine: Machine, folder: Path, *texts: str) -> Frr:
     async def go() -> Frr:
         frr = Frr(machine, folder)
         for text in texts:
-            await frr.apply(text)
+            await frr.apply(Rendered(text, None, {}))
         return frr
 
     return asyncio.run(go())
@@ -76,7 +76,7 @@ def test_the_same_text_touches_nothing(folder: Path) -> None:
 def test_a_new_text_is_reloaded_and_becomes_the_file(folder: Path) -> None:
     machine = Machine()
     frr = apply(machine, folder, "new\n", "new\n")
-    assert [line.split()[1:3] for line in machine.effective] == [[daemons.RELOAD, "--reload"]]
+    assert [line.split()[1:3] for line in machine.effective] == [[RELOAD, "--reload"]]
     assert (folder / "frr.conf").read_text() == "new\n"
     assert frr.problem is None
 
@@ -89,7 +89,7 @@ def test_a_refused_text_leaves_the_good_file_and_is_tried_again(folder: Path) ->
     assert "line 3" in frr.problem
     assert not (folder / "frr.conf.candidate").exists()
     machine.reload = Result(0, "", "")
-    asyncio.run(frr.apply("old\n"))
+    asyncio.run(frr.apply(Rendered("old\n", None, {})))
     assert frr.problem is None
 
 

@@ -14,13 +14,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from anycastlab.virtual_router.dataplane import timing
+from anycastlab.virtual_router.dataplane import frr, one_daemon, timing
+from anycastlab.virtual_router.dataplane.api import Snapshot
+from anycastlab.virtual_router.dataplane.frr_look import COMMANDS, look
+from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, run
-from anycastlab.virtual_router.dataplane.readout import COMMANDS, Look, look
+from anycastlab.virtual_router.dataplane.routing import Look, Rendered
+from anycastlab.virtual_router.version import Version
 
 DAEMONS = ("bgpd", "bfdd")
 RELOAD = "/usr/lib/frr/frr-reload.py"
 _CONFIG_MODE = 0o640
+_RESET = {"clear": "", "refresh": " soft in", "resend": " soft out"}
 
 
 def daemons_file(text: str) -> str:
@@ -34,8 +39,9 @@ def daemons_file(text: str) -> str:
 
 @dataclass
 class Frr:
-    """The FRR of this machine."""
+    """The FRR of this machine, as `routing.RoutingDaemon`."""
 
+    name = "FRR"
     runner: Runner = run
     directory: Path = Path("/etc/frr")
     problem: str | None = None
@@ -44,9 +50,13 @@ class Frr:
     _looked_at: float = -1.0
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def apply(self, text: str) -> None:
-        """Brings FRR to `text`; sets `problem`. Starts or restarts FRR where its daemons are not running."""
+    def render(self, snapshot: Snapshot, version: Version, interfaces: Interfaces, hostname: str) -> Rendered:
+        return frr.render(snapshot, version, interfaces, hostname)
+
+    async def apply(self, rendered: Rendered) -> None:
+        """Starts or restarts FRR where its daemons are not running."""
         self._looked_at = -1.0
+        text = rendered.text
         config = self.directory / "frr.conf"
         running = await self._running()
         current = config.read_text() if config.exists() else ""
@@ -82,6 +92,7 @@ class Frr:
         return result.code == 0 and {*DAEMONS, "zebra", "staticd"} <= set(result.stdout.split())
 
     async def _start(self) -> None:
+        await one_daemon.stop("bird", self.runner)
         # Three starts in three minutes make systemd refuse the fourth; ours are wanted.
         await self.runner(["systemctl", "reset-failed", "frr"])
         result = await self.runner(["systemctl", "restart", "frr"], timeout_s=timing.FRR_START_TIMEOUT_S)
@@ -122,10 +133,6 @@ class Frr:
         """The last look, without a new one."""
         return self._look
 
-    async def command(self, *commands: str) -> str:
-        """Runs vtysh commands (`clear bgp 10.1.2.11`) and returns what they printed."""
-        argv = ["vtysh"]
-        for command in commands:
-            argv += ["-c", command]
+    async def reset(self, address: str, verb: str) -> None:
         self._looked_at = -1.0
-        return (await self.runner(argv)).stdout
+        await self.runner(["vtysh", "-c", f"clear bgp {address}{_RESET[verb]}"])

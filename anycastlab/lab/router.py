@@ -80,7 +80,7 @@ def config(version: str, user: str, password: str, routing: str = "bird", ipv6: 
 
 
 def unit() -> str:
-    """Its systemd unit. It starts the routing daemon and nftables itself; a crash is healed at once, rows survive it."""
+    """Its systemd unit. It starts the routing daemon and fills nftables; a crash is healed at once, rows stay."""
     return f"""[Unit]
 Description=RouterOS stand-in of the lab
 After=network.target

@@ -1,4 +1,4 @@
-"""The real `Dataplane`: rows become a routing daemon, nftables, kernel settings, netwatch and a resolver of this machine."""
+"""The real `Dataplane`: a routing daemon, nftables, kernel settings, netwatch and a resolver make the rows true."""
 
 from __future__ import annotations
 

@@ -32,10 +32,11 @@ check: venv-dev
 	$(BIN)/mypy
 
 # Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.
-# Three at a time, a file each: most of them wait for something to happen, so two processors are enough. What fails beside
-# others is tried once more alone, and both tries are shown: a promise in milliseconds is only as good as the machine.
+# Four at a time, a file each (`tests/order.py`): many of them wait for something to happen, so two processors are enough.
+# What fails beside others is tried once more alone, and both tries are shown: a promise in milliseconds is only as good
+# as the machine.
 test: check test-tools
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder || $(BIN)/pytest --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder || $(BIN)/pytest --last-failed --last-failed-no-failures none
 
 # Against a real router or CHR that ANYCASTLAB_ROUTER=user:password@host names; asks first, leaves it as it was.
 test-router: venv-dev

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from gevent import monkey
 from hypothesis import settings
+
+from tests import order
 
 # A process started in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,9 +25,20 @@ settings.load_profile("shared")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest begin first: what waits for real machines, before what only computes."""
-    slow = [str(Path(__file__).parent / folder) for folder in ("lab", "contract")]
-    items.sort(key=lambda item: next((i for i, folder in enumerate(slow) if str(item.path).startswith(folder)), 2))
+    """The long ones begin first (see `order`)."""
+    items.sort(key=lambda item: order.place(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As `--dist loadfile`, but files that share a lab go to the same worker, one after the other."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return order.scope(super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

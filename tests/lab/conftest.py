@@ -1,7 +1,7 @@
 """One real lab for all tests that need one: built once per run by the real deploy, in a project of its own.
 
-It is called `test`, so it never meets a person's lab. Each test gets it healthy and must leave it so; a test that
-broke it is followed by a deploy that heals it, which is itself the product's promise.
+It is called `test`, so it never meets a person's lab. Each test gets it healthy; one that broke it is
+followed by a deploy that heals it, which is itself the product's promise.
 """
 
 from __future__ import annotations
@@ -105,20 +105,54 @@ class RunningLab:
         return "anycastlab" if self.name == "lab" else f"anycastlab-{self.name}"
 
 
+@dataclass
+class Health:
+    """What is known of the shared lab. To look at it takes seconds, and so does every machine that nobody needs."""
+
+    there: bool = False
+    known: bool = False
+    """It was seen healthy, and nothing was done to it since."""
+
+
+HEALTH = Health()
+
+
 @pytest.fixture(scope="session")
-def built_lab() -> Iterator[RunningLab]:
+def health() -> Health:
+    return HEALTH
+
+
+@pytest.fixture(scope="session")
+def built_lab(health: Health) -> Iterator[RunningLab]:
     lab = RunningLab(LAB_NAME)
     lab.command("down", check=True)
+    health.there = True
     lab.up()
     yield lab
-    lab.command("down", check=True)
+    if health.there:
+        lab.command("down", check=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """The lab goes as soon as the next test needs none: its machines would compete with those of other tests."""
+    yield
+    if HEALTH.there and nextitem is not None and "built_lab" not in getattr(nextitem, "fixturenames", ()):
+        HEALTH.there = HEALTH.known = False
+        RunningLab(LAB_NAME).command("down", check=True)
 
 
 @pytest.fixture
-def lab(built_lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab, healthy before and after the test."""
-    if not built_lab.healthy():
+def seen_lab(built_lab: RunningLab, health: Health) -> RunningLab:
+    """The lab, healthy before the test, which only looks at it."""
+    if not health.known and not built_lab.healthy():
         built_lab.up()
-    yield built_lab
-    if not built_lab.healthy():
-        built_lab.up()
+    health.there = health.known = True
+    return built_lab
+
+
+@pytest.fixture
+def lab(seen_lab: RunningLab, health: Health) -> RunningLab:
+    """The lab, healthy before the test, which may do anything to it: the next one has it healed."""
+    health.known = False
+    return seen_lab

@@ -17,6 +17,7 @@ from anycastlab.host import apt, mirror
 from anycastlab.image import build, commands
 from anycastlab.image.definition import CODENAMES, DerivedDefinition
 from anycastlab.image.store import ImageStore, StoredImage
+from anycastlab.paths import cache_dir
 
 RELEASE = 12  # not the default, so that it can only come from the image
 ALIAS = f"anycastlab-test-source/{RELEASE}/{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
@@ -62,11 +63,14 @@ def made() -> list[StoredImage]:
 
 
 @pytest.fixture(scope="module")
-def small_debian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An image with Debian's essential packages and apt; its own apt would reach nothing and stop every build."""
-    assert request.config.cache is not None
-    rootfs = request.config.cache.mkdir("anycastlab") / f"small-debian-{RELEASE}.squashfs"
+def small_debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image with Debian's essential packages and apt; its own apt would reach nothing and stop every build.
+
+    Its file is kept beside other downloads, for it takes a minute to make.
+    """
+    rootfs = cache_dir() / "tests" / f"small-debian-{RELEASE}.squashfs"
     if not rootfs.exists():
+        rootfs.parent.mkdir(parents=True, exist_ok=True)
         sources = mirror.source_lines(apt.archives(), CODENAMES[RELEASE])
         traps = (
             'echo "deb http://127.0.0.1:9/debian nowhere main" > "$1/etc/apt/sources.list"; '

@@ -22,7 +22,7 @@ from anycastlab.scenarios.model import Fault, Scenario
 from anycastlab.scenarios.session import Session, open_session
 from anycastlab.scenarios.stage import Stage
 from anycastlab.scenarios.timing import Lengths
-from tests.lab.conftest import ROOT, RunningLab
+from tests.lab.conftest import ROOT, Health, RunningLab
 
 # The shortest that a judge accepts; nothing has to come back in it.
 SHORT = Lengths(calm_s=4, hold_s=3, after_s=2)
@@ -31,11 +31,14 @@ UNDONE_LIMIT_S = 30
 
 
 @pytest.fixture(scope="module")
-def quick_set(built_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def quick_set(
+    built_lab: RunningLab, health: Health, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
     """The set of continuous integration, run once: what the command printed, by name, and where the runs are."""
     out = tmp_path_factory.mktemp("runs")
     if not built_lab.healthy():
         built_lab.up()
+    health.there, health.known = True, False
     result = built_lab.command("scenario", "run", "--quick", "--json", "--out", str(out))
     assert result.returncode in (0, 2), result.stderr
     return {one["name"]: one for one in json.loads(result.stdout)}, out
@@ -73,10 +76,10 @@ def test_the_control_shows_what_the_last_resort_is_worth(quick_set: tuple[dict[s
     assert without["felt_outage_s"] > 5 * with_it["felt_outage_s"]
 
 
-def test_a_report_can_be_made_of_the_runs(quick_set: tuple[dict[str, Any], Path], lab: RunningLab) -> None:
+def test_a_report_can_be_made_of_the_runs(quick_set: tuple[dict[str, Any], Path], built_lab: RunningLab) -> None:
     found, out = quick_set
     assert {records.read(folder).scenario for folder in records.find([out])} == set(found)
-    assert "freeze" in lab.command("report", str(out), "--format", "csv", check=True).stdout
+    assert "freeze" in built_lab.command("report", str(out), "--format", "csv", check=True).stdout
 
 
 # Void -----------------------------------------------------------------------------------------------------------------

@@ -22,12 +22,12 @@ LONG: Final = tuple(
         "test_image_remote.py",
         "test_probe_unbound.py",  # waits
         "test_node.py",
+        "test_router_routing.py",  # waits
         "test_router_verify.py",  # waits
         "test_scenarios.py",  # waits
         "test_boards.py",
         "test_ipv6.py",
         "test_probe_machine.py",  # waits
-        "test_router_routing.py",
         "test_router_dataplane.py",
     )
 )

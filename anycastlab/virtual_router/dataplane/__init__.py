@@ -5,7 +5,7 @@
     interfaces, rows, timing           names and values; every time and limit
     peers, static_routes, filters, chains
                                        rows of BGP, BFD, routes and their filters, understood
-    routing, one_daemon                the seam behind which a real routing daemon does them; never two at once
+    routing, one_daemon, config_file   the seam behind which a real routing daemon does them; never two at once
     bird, bird_filters, bird_control, bird_look, bird_daemon
                                        BIRD: its configuration, talking to it, what it tells, kept at it
     frr, route_maps, frr_look, frr_daemon

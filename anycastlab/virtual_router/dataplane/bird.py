@@ -35,15 +35,15 @@ from anycastlab.virtual_router.dataplane.bird_filters import EBGP_PREFERENCE
 from anycastlab.virtual_router.dataplane.chains import Chains
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import CONNECTION, Bgp, Notes, Peer, understand
-from anycastlab.virtual_router.dataplane.routing import Rendered
+from anycastlab.virtual_router.dataplane.routing import IBGP_DISTANCE, TOP_DISTANCE, Rendered
 from anycastlab.virtual_router.dataplane.rows import network
 from anycastlab.virtual_router.dataplane.static_routes import DEFAULT, Gateway, StaticRoute
 from anycastlab.virtual_router.version import Version
 
 FAMILIES = (4, 6)
-TOP_PREFERENCE = 255
-"""Preference of distance 0; also the distance whose routes are never used."""
-IBGP_PREFERENCE = TOP_PREFERENCE - 200
+TOP_PREFERENCE = TOP_DISTANCE
+"""Preference of distance 0."""
+IBGP_PREFERENCE = TOP_PREFERENCE - IBGP_DISTANCE
 _NO_ROUTER_ID = "0.0.0.1"
 """BIRD wants one even without an IPv4 address and without BGP."""
 _NAME_LENGTH = 32
@@ -140,7 +140,7 @@ def _static_routes(routes: Sequence[StaticRoute]) -> list[str]:
     groups: dict[tuple[int, int], dict[str, set[str]]] = {}
     for route in routes:
         hops = {hop for one in route.gateways if (hop := _via(one, route.family))}
-        usable = route.target.version == route.family and 0 <= route.distance < TOP_PREFERENCE
+        usable = route.target.version == route.family and 0 <= route.distance < TOP_DISTANCE
         if usable and (hops or route.blackhole):
             groups.setdefault((route.family, route.distance), {}).setdefault(str(route.target), set()).update(hops)
     lines = []

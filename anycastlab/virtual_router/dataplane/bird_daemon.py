@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from anycastlab.virtual_router.dataplane import bird, bird_control, bird_look, one_daemon, timing
+from anycastlab.virtual_router.dataplane import bird, bird_control, bird_look, config_file, one_daemon, timing
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Snapshot
 from anycastlab.virtual_router.dataplane.bird_control import NoAnswer, Reply
 from anycastlab.virtual_router.dataplane.bird_look import Texts
@@ -26,7 +25,6 @@ from anycastlab.virtual_router.version import Version
 
 UNIT = "bird"
 OTHER_UNIT = "frr"
-_CONFIG_MODE = 0o640
 _RESET = {"clear": "restart", "refresh": "reload in", "resend": "reload out"}
 
 
@@ -77,9 +75,8 @@ class Bird:
 
     async def _replace(self, text: str) -> str | None:
         """Puts a text in place that BIRD can read; or says in BIRD's words why not, and the old one stays."""
-        self.problem = None
         config, candidate = self.directory / "bird.conf", self.directory / "bird.conf.candidate"
-        self._write(candidate, text)
+        self.problem = config_file.write(candidate, text, "bird")
         result = await self.runner(["bird", "-p", "-c", str(candidate)])
         if result.code != 0:
             candidate.unlink(missing_ok=True)
@@ -87,15 +84,6 @@ class Bird:
             return (lines or ["it cannot check its configuration"])[-1].removeprefix("bird: ").strip()
         os.replace(candidate, config)
         return None
-
-    def _write(self, path: Path, text: str) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _CONFIG_MODE)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        try:
-            shutil.chown(path, "bird", "bird")
-        except (LookupError, PermissionError):
-            self.problem = f"{path}: cannot be given to user bird"
 
     async def _configure(self) -> str | None:
         """Lets the running BIRD read its file."""

@@ -14,13 +14,13 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_network
 
 from anycastlab.virtual_router.dataplane.chains import MAX_JUMPS, Chains
 from anycastlab.virtual_router.dataplane.filters import MAX_LENGTH, Assign, If, Region, Statement, Sum, Verdict
+from anycastlab.virtual_router.dataplane.routing import EBGP_DISTANCE, TOP_DISTANCE
 
-EBGP_PREFERENCE = 255 - 20
-"""BIRD's preference of a route from another AS, whose distance is 20: 255 minus it."""
+EBGP_PREFERENCE = TOP_DISTANCE - EBGP_DISTANCE
+"""BIRD's preference of a route from another AS: distance and preference add up to the top."""
 _MAX_WEIGHTED = 253
 """Highest preference a weight may give: a static route of distance 1 (254) still wins."""
 _MAX_U32 = 2**32 - 1
@@ -216,13 +216,10 @@ def expression(condition: Sum, family: int) -> str:
 
 def _pattern(region: Region, family: int) -> str | None:
     """`10.0.0.0/8{24,32}`; empty for all prefixes of this family, None for none of them."""
-    inside = region.inside or ip_network("0.0.0.0/0" if family == 4 else "::/0")
-    if inside.version != family:
+    bounds = region.bounds(family)
+    if bounds is None:
         return None
-    # The lower bound must not be below the prefix's own length: BIRD would match shorter prefixes as well.
-    low, high = max(region.low, inside.prefixlen), min(region.high, MAX_LENGTH[family])
-    if low > high:
-        return None
+    inside, low, high = bounds
     if low == inside.prefixlen and high == MAX_LENGTH[family]:
         # A full-length prefix has nothing longer inside.
         return f"{inside}{'+' if low < high else ''}" if low else ""

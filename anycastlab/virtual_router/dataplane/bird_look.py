@@ -15,14 +15,20 @@ from datetime import datetime
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from anycastlab.virtual_router.dataplane.routing import BfdPeer, BgpPath, Hop, Look, Neighbor, Route
+from anycastlab.virtual_router.dataplane.routing import (
+    EBGP_DISTANCE,
+    TOP_DISTANCE,
+    BfdPeer,
+    BgpPath,
+    Hop,
+    Look,
+    Neighbor,
+    Route,
+)
 
 COMMANDS = ("show protocols all", "show bfd sessions all", "show route all")
 """What BIRD is asked, in the order of `Texts`."""
 KERNEL_COMMANDS = (("ip", "-j", "route", "show"), ("ip", "-j", "-6", "route", "show"))
-TOP_DISTANCE = 255
-"""Distance and preference add up to it. A route with this distance is never used."""
-EBGP_DISTANCE = 20
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?")
 _ENTRY = re.compile(r"^(\S*) +(\w+) \[(\S+) [^\]]*\](?: [*!])? \((\d+)")

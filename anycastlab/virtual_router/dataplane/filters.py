@@ -50,6 +50,15 @@ class Region:
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Region(inside, low, high) if low <= high else None
 
+    def bounds(self, family: int) -> tuple[Network, int, int] | None:
+        """The prefix it lies in, and the lengths that occur there; None when no prefix of this family is in it.
+
+        The lower bound is never below the prefix's own length: a shorter prefix is not inside.
+        """
+        inside = self.inside or ip_network("0.0.0.0/0" if family == 4 else "::/0")
+        low, high = max(self.low, inside.prefixlen), min(self.high, MAX_LENGTH[family])
+        return (inside, low, high) if inside.version == family and low <= high else None
+
 
 @dataclass(frozen=True)
 class Term:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from anycastlab.virtual_router.dataplane import frr, one_daemon, timing
+from anycastlab.virtual_router.dataplane import config_file, frr, one_daemon, timing
 from anycastlab.virtual_router.dataplane.api import Snapshot
 from anycastlab.virtual_router.dataplane.frr_look import COMMANDS, look
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
@@ -24,7 +23,6 @@ from anycastlab.virtual_router.version import Version
 
 DAEMONS = ("bgpd", "bfdd")
 RELOAD = "/usr/lib/frr/frr-reload.py"
-_CONFIG_MODE = 0o640
 _RESET = {"clear": "", "refresh": " soft in", "resend": " soft out"}
 
 
@@ -63,11 +61,11 @@ class Frr:
         if running and current == text and self.problem is None:
             return
         if not running:
-            self._write(config, text)
+            self.problem = config_file.write(config, text, "frr")
             await self._start()
             return
         candidate = self.directory / "frr.conf.candidate"
-        self._write(candidate, text)
+        self.problem = config_file.write(candidate, text, "frr")
         result = await self.runner(["python3", RELOAD, "--reload", "--stdout", str(candidate)])
         if result.code != 0:
             lines = [line for line in (result.stdout + result.stderr).splitlines() if "rror" in line or "fail" in line]
@@ -75,7 +73,6 @@ class Frr:
             candidate.unlink(missing_ok=True)
             return
         os.replace(candidate, config)
-        self.problem = None
 
     async def _running(self) -> bool:
         """Whether all needed daemons answer; also makes sure they are started at the next boot."""
@@ -102,19 +99,9 @@ class Frr:
         deadline = time.monotonic() + timing.FRR_START_TIMEOUT_S
         while time.monotonic() < deadline:
             if await self._answering():
-                self.problem = None
                 return
             await asyncio.sleep(timing.FRR_READY_POLL_S)
         self.problem = "FRR's daemons do not answer"
-
-    def _write(self, path: Path, text: str) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _CONFIG_MODE)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        try:
-            shutil.chown(path, "frr", "frr")
-        except (LookupError, PermissionError):
-            self.problem = f"{path}: cannot be given to user frr"
 
     async def look(self, fresh: bool = False) -> Look:
         """What FRR is doing; readers within READ_CACHE_S share one answer."""

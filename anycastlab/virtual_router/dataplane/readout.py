@@ -11,13 +11,21 @@ from ipaddress import ip_address, ip_network
 from anycastlab.virtual_router.dataplane.api import Row
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import Bgp, Peer
-from anycastlab.virtual_router.dataplane.routing import BfdPeer, BgpPath, Hop, Look, Neighbor, Route
+from anycastlab.virtual_router.dataplane.routing import (
+    EBGP_DISTANCE,
+    IBGP_DISTANCE,
+    BfdPeer,
+    BgpPath,
+    Hop,
+    Look,
+    Neighbor,
+    Route,
+)
 from anycastlab.virtual_router.dataplane.rows import duration
 from anycastlab.virtual_router.dataplane.static_routes import DEFAULT
 
 _FLAG_BY_PROTOCOL = {"bgp": "bgp", "connected": "connect", "static": "static", "kernel": "dhcp"}
 _AFI = {4: "ip", 6: "ipv6"}
-_EBGP_DISTANCE, _IBGP_DISTANCE = 20, 200
 
 
 # --- BGP sessions ------------------------------------------------------------------------------------------------
@@ -241,7 +249,7 @@ def _standby(seen: Look, bgp: Bgp | None, shown: set[tuple[str, str]]) -> list[d
                 "dst-address": prefix,
                 "routing-table": "main",
                 "gateway": gateway,
-                "distance": str(_EBGP_DISTANCE if path.external else _IBGP_DISTANCE),
+                "distance": str(EBGP_DISTANCE if path.external else IBGP_DISTANCE),
                 "scope": "40",
                 "target-scope": "10",
                 "bgp": "true",

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 
 from anycastlab.virtual_router.dataplane.chains import MAX_JUMPS, Chains
 from anycastlab.virtual_router.dataplane.filters import (
-    MAX_LENGTH,
     SETTABLE,
     Assign,
     If,
@@ -112,12 +110,10 @@ def _lone_verdict(statements: Sequence[Statement]) -> Verdict | None:
 
 def _region_line(region: Region, family: int) -> str | None:
     """`10.0.0.0/8 ge 24 le 32`; None when no prefix of this family is in the region."""
-    inside = region.inside or ip_network("0.0.0.0/0" if family == 4 else "::/0")
-    if inside.version != family:
+    bounds = region.bounds(family)
+    if bounds is None:
         return None
-    low, high = max(region.low, inside.prefixlen), min(region.high, MAX_LENGTH[family])
-    if low > high:
-        return None
+    inside, low, high = bounds
     text = str(inside)
     if low == high == inside.prefixlen:
         return text

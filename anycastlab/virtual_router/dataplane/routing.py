@@ -18,6 +18,11 @@ from anycastlab.virtual_router.version import Version
 RESETS = ("clear", "refresh", "resend")
 """Verbs of /routing/bgp/session: tear down, ask the neighbour for its routes again, send ours again."""
 
+EBGP_DISTANCE, IBGP_DISTANCE = 20, 200
+"""RouterOS's distances of BGP routes."""
+TOP_DISTANCE = 255
+"""A route with this distance is never used."""
+
 
 @dataclass(frozen=True)
 class Rendered:

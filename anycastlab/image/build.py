@@ -32,6 +32,7 @@ Say = Callable[[str], None]
 """Receives one line of progress for the person who waits."""
 
 _WORK_PREFIX: Final = "anycastlab-image-"
+_FAILED_LOG: Final = "image-build-failed-"
 _KEYRINGS: Final = tuple(
     Path("/usr/share/keyrings") / name for name in ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
 )
@@ -136,8 +137,17 @@ def _build(definition: ImageDefinition, work: Path, store: ImageStore, say: Say)
         timeout_s=limits.BUILD_TIMEOUT_S,
     )
     if not outcome.good:
-        raise explain(outcome, definition, log)
+        raise explain(outcome, definition, _keep(log))
     return metadata, rootfs
+
+
+def _keep(log: Path) -> Path:
+    """The log of a failed build under a name that the next build leaves alone; of older ones the last few stay."""
+    kept = log.with_name(f"{_FAILED_LOG}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log")
+    log.replace(kept)
+    for old in sorted(log.parent.glob(f"{_FAILED_LOG}*.log"))[: -limits.FAILED_LOGS]:
+        old.unlink(missing_ok=True)
+    return kept
 
 
 def _require_native(definition: ImageDefinition) -> None:

@@ -50,6 +50,9 @@ _REASONS: Final = (
     ),
 )
 
+# How mmdebstrap and apt begin the line of an error, and how sqfstar does.
+_COMPLAINTS: Final = ("E:", "FATAL ERROR:")
+
 
 def explain(outcome: Outcome, definition: ImageDefinition, log: Path) -> ImageError:
     """The error for a build that did not end well. `log` holds everything the build said."""
@@ -67,9 +70,13 @@ def explain(outcome: Outcome, definition: ImageDefinition, log: Path) -> ImageEr
                 "architecture": definition.debian_architecture,
             }
             return ImageError(problem.format(**names), f"{hint} The log is {log}.")
-    said = next((line for line in reversed(outcome.last_lines) if line.startswith("E:")), "")
-    reason = (
-        said.removeprefix("E: ")
-        or f"mmdebstrap ended with {outcome.producer_exit}, sqfstar with {outcome.consumer_exit}"
-    )
+    said = next((line for line in reversed(outcome.last_lines) if line.startswith(_COMPLAINTS)), "")
+    reason = said.removeprefix("E: ").removeprefix("FATAL ERROR: ").rstrip(".") or _how_they_ended(outcome)
     return ImageError(f"Building the base image failed: {reason}.", f"The log is {log}.")
+
+
+def _how_they_ended(outcome: Outcome) -> str:
+    """Both exit codes and the last words. When sqfstar ends first, mmdebstrap ends its own process group by SIGHUP."""
+    ends = f"mmdebstrap ended with {outcome.producer_exit}, sqfstar with {outcome.consumer_exit}"
+    last = outcome.last_lines[-1].strip() if outcome.last_lines else ""
+    return f"{ends}; the last line was `{last}`" if last else ends

@@ -39,5 +39,8 @@ FAILURE_LINES: Final = 60
 """How many of the build's last lines are looked at for the reason of a failure: dpkg says a lot after
 "No space left on device"."""
 
+FAILED_LOGS: Final = 5
+"""How many logs of failed builds are kept: enough to compare a few attempts, each under a megabyte."""
+
 REMOVAL_ATTEMPTS: Final = 4
 """How often the work directory is removed, half a second apart, while killed processes are still going."""

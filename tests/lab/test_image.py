@@ -134,10 +134,12 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(workplace: Path, other: 
 
     # Then it says so, and the listing after it is empty
     assert done.returncode == 1, done.stdout + done.stderr
+    [log] = (workplace / "cache").glob("image-build-failed-*.log")
     assert done.stdout.splitlines()[-1] == (
         "error: The disk is full: the base image was not built. Free some space, or name another directory in TMPDIR, "
-        f"and run it again. The log is {workplace / 'cache' / 'image-build.log'}."
+        f"and run it again. The log is {log}."
     )
+    assert "No space left on device" in log.read_text() or "enough free space" in log.read_text()
     assert not in_incus(other)
 
 

@@ -157,8 +157,12 @@ def outcome(*lines: str, timed_out: bool = False) -> Outcome:
         ),
         (
             "what nobody expects",
-            "Building the base image failed: mmdebstrap ended with 1, sqfstar with 0. "
+            "Building the base image failed: mmdebstrap ended with 1, sqfstar with 0; the last line was `I: after`. "
             "The log is /cache/image-build.log.",
+        ),
+        (
+            "FATAL ERROR: Out of space.",
+            "Building the base image failed: Out of space. The log is /cache/image-build.log.",
         ),
     ],
 )

@@ -48,4 +48,4 @@ bench: setup
 	$(BIN)/python -m bench
 
 clean-lab: venv
-	@$(BIN)/anycastlab down
+	@$(BIN)/anycastlab down -y

@@ -48,7 +48,7 @@ def _measure(inventory: str) -> dict[str, float]:
     first_answer: list[float] = []
     try:
         for _ in range(REPEATS):
-            _anycastlab("down", inventory)
+            _anycastlab("down", inventory, "-y")
             first_answer.append(_timed("up", inventory))
             answers = json.loads(_anycastlab("status", inventory, "--json").stdout)["service"]["answers"]
             if not answers:
@@ -60,7 +60,7 @@ def _measure(inventory: str) -> dict[str, float]:
             "rebuild_three_s": _timed("up", inventory, "--data", "rebuild=all"),
         }
     finally:
-        _anycastlab("down", inventory)
+        _anycastlab("down", inventory, "-y")
 
 
 def _timed(command: str, inventory: str, *options: str) -> float:

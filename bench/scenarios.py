@@ -69,7 +69,7 @@ def run(repeats: int = REPEATS) -> dict[str, Any]:
                 shortest, repeats, Path(folder) / "frr", figures, *OTHER_ROUTER
             )
         finally:
-            _anycastlab("down")
+            _anycastlab("down", "-y")
     return figures
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
+from anycastlab.commands.confirm import confirm, yes_option
 from anycastlab.commands.options import data_option, inventory_option, parse_data
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
@@ -29,18 +30,24 @@ def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: b
 @click.command()
 @inventory_option
 @data_option
+@yes_option
 @click.argument("names", nargs=-1)
-def down(inventory: str, data: tuple[str, ...], names: tuple[str, ...]) -> int:
-    """Remove what `up` made, router objects included, and nothing else.
+def down(inventory: str, data: tuple[str, ...], yes: bool, names: tuple[str, ...]) -> int:
+    """Remove what `up` made, router objects included, and nothing else. Shows what will be gone, and asks.
 
     With NAMES: only these machines of the lab, whose lines were taken out of the inventory.
     """
     if names:
-        return _down_forgotten(inventory, data, names)
+        return _down_forgotten(inventory, data, names, yes=yes)
+    if not yes:
+        from anycastlab.fleet import Fleet
+        from anycastlab.status.removal import will_be_gone
+
+        confirm("Remove this?", will_be_gone(Fleet(inventory, parse_data(data)).site), yes=yes)
     return _pyinfra(inventory, TEARDOWN, data, (), ["-y"])
 
 
-def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...]) -> int:
+def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...], *, yes: bool) -> int:
     from anycastlab.fleet import Fleet
     from anycastlab.lab.topology import Lab
     from anycastlab.status import built
@@ -52,9 +59,14 @@ def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...
             f"{inventory} is no lab. A board is given back, before its line goes, with "
             f"`pyinfra {inventory} {TEARDOWN} --limit HOST`."
         )
+    lab, inventoried = Lab(fleet.site.lab), built.names_in(list(fleet.inventory))
+    for name in names:  # all of them, before the first is gone
+        built.require_forgotten(lab, name, inventoried)
+    will = [f"{name} will be deleted with everything in it." for name in names]
+    confirm("Delete?", will, yes=yes)
     take_turn(fleet.site)
     for name in names:
-        built.remove_forgotten(Lab(fleet.site.lab), name, built.names_in(list(fleet.inventory)))
+        built.remove_forgotten(lab, name, inventoried)
         click.echo(f"{name} is removed.")
     return OK
 

@@ -16,7 +16,7 @@ from anycastlab.routeros.apply import Applied, Log, apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
 from anycastlab.routeros.limits import VERIFY_TIMEOUT_S
-from anycastlab.routeros.planning import Planned, plan_restore, plan_site
+from anycastlab.routeros.planning import Planned, plan_removal, plan_restore, plan_site
 from anycastlab.routeros.reading import read
 from anycastlab.routeros.verify import Asker, Explain, Verification, verify
 from anycastlab.site.model import Router, Site
@@ -40,6 +40,12 @@ def plan_router(site: Site) -> Planned:
     """What a deploy would change on the router. Writes nothing; show it with `render.render_text` or `render_json`."""
     with router_session(site.router) as connection:
         return plan_site(site, read(connection), originals.load(state_dir(), connection.host))
+
+
+def plan_removal_router(site: Site) -> Planned:
+    """What a removal would take from the router. Writes nothing."""
+    with router_session(site.router) as connection:
+        return plan_removal(site, read(connection), originals.load(state_dir(), connection.host))
 
 
 def plan_restore_router(site: Site, path: Path) -> Planned:

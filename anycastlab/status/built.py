@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from anycastlab import probe_control
@@ -55,11 +56,23 @@ def reminder(name: str) -> str:
     return f"{name} is no longer in the inventory; its container is still there: `anycastlab down {name}` removes it."
 
 
+def require_forgotten(lab: Lab, name: str, inventory: Collection[str]) -> None:
+    """Raises MissingError or IncusError for a name that is still in the inventory or not this lab's."""
+    _forgotten(lab, name, inventory)
+
+
 def remove_forgotten(lab: Lab, name: str, inventory: Collection[str]) -> None:
     """Delete one forgotten instance; a node leaves service first, so that nobody asks it any more.
 
-    Raises NotBuiltError, MissingError or IncusError for a name that is still in the inventory or not this lab's.
+    Raises MissingError or IncusError for a name that is still in the inventory or not this lab's.
     """
+    rest, found = _forgotten(lab, name, inventory)
+    if found["status"] == "Running":
+        _withdraw(rest, name)
+    instances.delete(rest, name)
+
+
+def _forgotten(lab: Lab, name: str, inventory: Collection[str]) -> tuple[Rest, dict[str, Any]]:
     if name in inventory:
         raise IncusError(f"{name} is in the inventory.", "Take its line out first, or run `anycastlab down` for all.")
     rest = connect(None, lab.project)
@@ -68,9 +81,7 @@ def remove_forgotten(lab: Lab, name: str, inventory: Collection[str]) -> None:
         raise MissingError(f"The lab {lab.name} has no instance {name}.")
     if not owned(found, lab):
         raise IncusError(f"The instance {name} was not made by lab {lab.name}; it is left alone.")
-    if found["status"] == "Running":
-        _withdraw(rest, name)
-    instances.delete(rest, name)
+    return rest, found
 
 
 def _withdraw(rest: Rest, name: str) -> None:

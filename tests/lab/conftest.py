@@ -125,12 +125,12 @@ def health() -> Health:
 @pytest.fixture(scope="session")
 def built_lab(health: Health) -> Iterator[RunningLab]:
     lab = RunningLab(LAB_NAME)
-    lab.command("down", check=True)
+    lab.command("down", "-y", check=True)
     health.there = True
     lab.up()
     yield lab
     if health.there:
-        lab.command("down", check=True)
+        lab.command("down", "-y", check=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -139,7 +139,7 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
     yield
     if HEALTH.there and nextitem is not None and "built_lab" not in getattr(nextitem, "fixturenames", ()):
         HEALTH.there = HEALTH.known = False
-        RunningLab(LAB_NAME).command("down", check=True)
+        RunningLab(LAB_NAME).command("down", "-y", check=True)
 
 
 @pytest.fixture

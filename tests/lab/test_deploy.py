@@ -240,10 +240,10 @@ def test_teardown_leaves_no_trace_and_touches_nothing_foreign(tmp_path: Path) ->
         assert _incus_inventory() != before
         assert _kept(small)
         _forget_a_node(small, tmp_path / "lab.py")
-        small.command("down", "-i", small.inventory, check=True)
+        small.command("down", "-y", "-i", small.inventory, check=True)
         assert _incus_inventory() == before
         assert not _kept(small)
-        again = small.command("down", "-i", small.inventory, check=True)
+        again = small.command("down", "-y", "-i", small.inventory, check=True)
         assert changes(again.stdout + again.stderr).split()[1:3] == ["-", "-"]
     finally:
         subprocess.run(["incus", "project", "delete", "somebody-elses"], check=True, capture_output=True)
@@ -256,9 +256,9 @@ def _forget_a_node(lab: RunningLab, inventory: Path) -> None:
     reminder = "`anycastlab down node02` removes it."
     assert reminder not in lab.command("plan", "-i", lab.inventory).stderr
     assert reminder in lab.command("plan", "-i", str(inventory)).stderr
-    refused = lab.command("down", "-i", str(inventory), "node01")
+    refused = lab.command("down", "-y", "-i", str(inventory), "node01")
     assert (refused.returncode, "node01 is in the inventory" in refused.stderr) == (1, True)
-    assert lab.command("down", "-i", str(inventory), "node02", check=True).stdout == "node02 is removed.\n"
+    assert lab.command("down", "-y", "-i", str(inventory), "node02", check=True).stdout == "node02 is removed.\n"
     assert reminder not in lab.command("plan", "-i", str(inventory)).stderr
 
 

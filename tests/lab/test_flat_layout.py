@@ -81,12 +81,12 @@ class Killed:
 @pytest.fixture(scope="module")
 def routed_outage_s() -> Iterator[float]:
     """A client's outage in the layout `routed`. The lab stays, with one node dead."""
-    ROUTED.command("down", "-i", ROUTED.inventory, check=True)
+    ROUTED.command("down", "-y", "-i", ROUTED.inventory, check=True)
     try:
         ROUTED.up()
         yield kill_the_serving_node(ROUTED).outage_s
     finally:
-        ROUTED.command("down", "-i", ROUTED.inventory, check=True)
+        ROUTED.command("down", "-y", "-i", ROUTED.inventory, check=True)
 
 
 @pytest.fixture(scope="module")

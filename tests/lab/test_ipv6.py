@@ -46,7 +46,7 @@ print(json.dumps(sorted(seen)))
 @pytest.fixture(scope="module")
 def built() -> Iterator[RunningLab]:
     """Built without the twin, then given it: as somebody does who has a lab."""
-    down = ("down", "-i", PLAIN.inventory)
+    down = ("down", "-y", "-i", PLAIN.inventory)
     PLAIN.command(*down, check=True)
     try:
         PLAIN.up()

@@ -29,8 +29,6 @@ KILL_REPEATS = 15
 UNLOST = ("kill", "cable-pulled", "link-down", "planned-restart", "drain", "rolling-deploy")
 BFD_INTERVALS_MS = (300, 100, 50)
 BFD_MULTIPLIER = 3
-# Who does the router's BGP matters where milliseconds do; without a target, to see how much.
-OTHER_ROUTER = ("--data", "router_routing=frr")
 # Queries per second at which lost time is known to 5 ms; at the household's 20 it comes in steps of 50 ms.
 FINE_RATE = 200
 
@@ -60,22 +58,14 @@ def run(repeats: int = REPEATS) -> dict[str, Any]:
             }
             for interval_ms in BFD_INTERVALS_MS:
                 figures[f"freeze_3x{interval_ms}"] = _freeze(interval_ms, repeats, Path(folder), figures)
-            _anycastlab("up", *OTHER_ROUTER)
-            killed = _measure("kill", repeats, Path(folder) / "frr", figures, *OTHER_ROUTER)
-            lost = [summarize(one).lost for one in killed]
-            figures["frr_kill"] = {"lost": _median(lost), "lost_mean": statistics.fmean(lost), "lost_worst": max(lost)}
-            shortest = BFD_INTERVALS_MS[-1]
-            figures[f"frr_freeze_3x{shortest}"] = _freeze(
-                shortest, repeats, Path(folder) / "frr", figures, *OTHER_ROUTER
-            )
         finally:
             _anycastlab("down", "-y")
     return figures
 
 
-def _freeze(interval_ms: int, repeats: int, folder: Path, figures: dict[str, Any], *more: str) -> dict[str, float]:
+def _freeze(interval_ms: int, repeats: int, folder: Path, figures: dict[str, Any]) -> dict[str, float]:
     """One flow to the node that freezes, so every query of the household counts."""
-    data = ("--data", f"bfd_interval_ms={interval_ms}", *more)
+    data = ("--data", f"bfd_interval_ms={interval_ms}")
     _anycastlab("up", *data)
     runs = _measure("freeze-one-flow", repeats, folder / str(interval_ms), figures, *data)
     fine_folder = folder / f"{interval_ms}-fine"

@@ -8,8 +8,6 @@ node_cpus = 1
 node_memory_mib = 512  # three times AdGuard Home's resident memory is the least: filter updates double it for seconds
 
 router_version = "7.22.3"  # RouterOS version that the stand-in answers like; 7.16 to 7.24
-# Who does the stand-in's BGP and BFD: "bird", or "frr", whose bgpd collects changes for 60 ms before it acts on them.
-router_routing = "bird"
 router_id = "10.1.1.1"
 lan_networks = ["10.1.1.0/24", "10.1.2.0/24"]
 wan_interface = "ether1"

@@ -73,7 +73,7 @@ def _stand_in(site: Site, data: Any, create: bool) -> tuple[ManagedFile, ...]:
     password = lab_password(Lab(data.lab), site.router.user, create=create)
     program = bundle.bundle("anycastlab.virtual_router")
     version, twin = router_version(data.router_version), site.service.address6 is not None
-    config = router.config(version, site.router.user, password, routing=data.router_routing, ipv6=twin)
+    config = router.config(version, site.router.user, password, ipv6=twin)
     return router.files(program, config)
 
 

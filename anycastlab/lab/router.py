@@ -48,11 +48,10 @@ _FACTORY_FILTER6: Final = (
 )
 
 
-def config(version: str, user: str, password: str, routing: str = "bird", ipv6: bool = False) -> Config:
+def config(version: str, user: str, password: str, ipv6: bool = False) -> Config:
     """The stand-in that answers like RouterOS `version`, with one account for the deploy.
 
-    `routing`: who does its BGP and BFD, one of `ROUTING_DAEMONS`. `ipv6`: its interfaces have the lab's IPv6 addresses,
-    too (`anycastlab.lab.ipv6` puts them there).
+    `ipv6`: its interfaces have the lab's IPv6 addresses, too (`anycastlab.lab.ipv6` puts them there).
     """
     wan, lan, dns = topology.WAN.prefixlen, topology.LAN.prefixlen, topology.DNS.prefixlen
     lan6 = (f"{topology.ROUTER_LAN6}/{topology.LAN6.prefixlen}",) if ipv6 else ()
@@ -74,7 +73,6 @@ def config(version: str, user: str, password: str, routing: str = "bird", ipv6: 
             "/ipv6/firewall/filter": _FACTORY_FILTER6,
             "/ip/firewall/nat": ({"chain": "srcnat", "action": "masquerade", "out-interface-list": "WAN"},),
         },
-        routing=routing,
         netwatch_startup_delay_s=_NETWATCH_STARTUP_DELAY_S,
     )
 

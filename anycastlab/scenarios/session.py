@@ -37,11 +37,6 @@ from anycastlab.status.router import read_router
 
 Say = Callable[[str], None]
 
-# Who does the router's BGP and BFD, and its version.
-_ROUTING_DAEMON = """
-if pgrep -x bird > /dev/null; then name=BIRD package=bird2; else name=FRR package=frr; fi
-dpkg-query -W -f "$name \\${Version}" $package
-"""
 # Says `LEVEL` of the probe's hold-down; starts a probe whose memory of withdrawals is longer than one anew.
 _FORGET = """
 level=$(python3 -c 'import json; print(json.load(open("/run/anycastlab/probe.json"))["hold_down"]["level"])' || echo 1)
@@ -189,11 +184,11 @@ class Session:
         found = {f"{node.name} {node.resolver}": node.version for node in status.nodes}
         node = self.stage.site.nodes[0].name
         run = StageMachines(self.stage).run
-        frr = run(node, ["sh", "-c", "dpkg-query -W -f '${Version}' frr"])
-        routing = run(ROUTER, ["sh", "-c", _ROUTING_DAEMON])
+        frr = run(node, ["dpkg-query", "-W", "-f", "${Version}", "frr"])
+        bird = run(ROUTER, ["dpkg-query", "-W", "-f", "BIRD ${Version}", "bird2"])
         found |= {
             "RouterOS (stand-in)": status.router.version,
-            "BGP and BFD of the stand-in": routing.stdout.strip() or None,
+            "BGP and BFD of the stand-in": bird.stdout.strip() or None,
             "FRR": frr.stdout.strip() or None,
             "Incus": self.stage.rest.info.get("environment", {}).get("server_version"),
         }

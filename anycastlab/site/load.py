@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from anycastlab.errors import AnycastlabError
 from anycastlab.lab import topology
 from anycastlab.site.model import Site
-from anycastlab.virtual_router.config import ROUTING_DAEMONS
 from anycastlab.virtual_router.schema import Schema
 
 API_TLS_PORT = 8729  # RouterOS service api-ssl
@@ -79,7 +78,7 @@ _NODE_KEYS: dict[str, str] = {
 }
 # Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
 _OTHER_KEYS = {
-    "lab", "number", "images", "rebuild", "image", "image_release", "router_version", "router_routing",
+    "lab", "number", "images", "rebuild", "image", "image_release", "router_version",
     "adguardhome_source",
     "incus_project", "node_cpus", "node_memory_mib", "upstream_delay_ms",
 }  # fmt: skip
@@ -164,7 +163,6 @@ def build(machines: Machines) -> Site:
     members = [_node(name, data, lab, layout, twin) for name, data in machines.nodes]
     shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
     _refuse_unknown_version(router_data.get("router_version"))
-    _refuse_unknown_daemon(router_data.get("router_routing"))
     for name, data in (*machines.nodes, *machines.extra):
         _refuse_lab_numbers(name, data)
     hosts = [name for name, _ in (*machines.nodes, *machines.extra)]
@@ -190,15 +188,6 @@ def _refuse_unknown_version(version: str | float | None) -> None:
         Schema.load(router_version(version))
     except ValueError as error:
         raise SiteError(f"The setting 'router_version' is {version!r}: {error}.", "Nothing was changed.") from None
-
-
-def _refuse_unknown_daemon(daemon: str | None) -> None:
-    """Who does the stand-in's BGP and BFD."""
-    if daemon is not None and daemon not in ROUTING_DAEMONS:
-        raise SiteError(
-            f"The setting 'router_routing' is {daemon!r}; it must be {' or '.join(map(repr, ROUTING_DAEMONS))}.",
-            "Nothing was changed.",
-        )
 
 
 def _refuse_lab_numbers(host: str, data: Mapping[str, Any]) -> None:

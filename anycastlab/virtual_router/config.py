@@ -20,8 +20,6 @@ POLICIES = (
 )
 """In the order RouterOS prints them."""
 
-ROUTING_DAEMONS = ("bird", "frr")
-
 API_PORT = 8728
 API_SSL_PORT = 8729
 
@@ -83,8 +81,6 @@ class Config:
     """Rows shown first and marked dynamic, as RouterOS's own (fasttrack's counter rule); nobody can change them."""
     netwatch_startup_delay_s: float | None = None
     """Seconds netwatch waits after the start in place of a row's `startup-delay`; None keeps RouterOS's 5 minutes."""
-    routing: str = "bird"
-    """Who does its BGP and BFD: `bird`, which acts on a withdrawal at once, or `frr`, which batches for 60 ms."""
     device_mode: str = "advanced"
     """`home` has no scheduler, like a home router since 7.17."""
 
@@ -108,8 +104,6 @@ class Config:
                     raise ConfigError(f"interface {interface.name}: {error}") from error
         if self.tls_port is not None and self.tls_certificate is not None and self.tls_key is None:
             raise ConfigError("tls_certificate is given without tls_key")
-        if self.routing not in ROUTING_DAEMONS:
-            raise ConfigError(f"routing: {self.routing!r} is not {' or '.join(ROUTING_DAEMONS)}")
         if self.device_mode not in ("advanced", "basic", "home", "rose"):
             raise ConfigError(f"device_mode: {self.device_mode!r} is not advanced, basic, home or rose")
 

@@ -16,7 +16,7 @@ from anycastlab.routeros.reading import read
 from anycastlab.routeros.rollback import undo_script
 from anycastlab.routeros.row import ORDERED
 from anycastlab.routeros.rows_fallback import script
-from anycastlab.virtual_router.dataplane import bird, frr, nft
+from anycastlab.virtual_router.dataplane import bird, nft
 from anycastlab.virtual_router.dataplane.api import NullDataplane, Row
 from anycastlab.virtual_router.dataplane.plane import LinuxDataplane, create
 from anycastlab.virtual_router.dataplane.script import Interpreter
@@ -57,13 +57,12 @@ def test_every_row_is_taken_and_rendered(version: str, ipv6: bool, tmp_path: Pat
     ruleset, problems = nft.render(snapshot, plane.real.interfaces)
     assert problems == {}
     assert "3784" in ruleset
-    for daemon in (bird, frr):
-        rendered = daemon.render(snapshot, plane.real.version, plane.real.interfaces, "router")
-        assert rendered.notes == {}
-        for node in site.nodes:
-            assert f"neighbor {node.address} " in rendered.text
-            assert (f"neighbor {node.address6} " in rendered.text) == ipv6
-        assert "10.1.9.53/32" in rendered.text
+    rendered = bird.render(snapshot, plane.real.version, plane.real.interfaces, "router")
+    assert rendered.notes == {}
+    for node in site.nodes:
+        assert f"neighbor {node.address} " in rendered.text
+        assert (f"neighbor {node.address6} " in rendered.text) == ipv6
+    assert "10.1.9.53/32" in rendered.text
 
 
 def run_script(router: RunningRouter, source: str, policies: Sequence[str]) -> None:

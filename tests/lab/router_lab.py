@@ -235,7 +235,7 @@ class RouterLab:
 
     # --- the router -----------------------------------------------------------------------------------------------
 
-    def config(self, version: str, routing: str, startup_delay_s: float | None = 0.0) -> Config:
+    def config(self, version: str, startup_delay_s: float | None = 0.0) -> Config:
         return Config(
             version=version,
             users=(User("admin", "secret"),),
@@ -246,13 +246,12 @@ class RouterLab:
             ),
             static_names={"nas.lan": "10.1.1.20"},
             netwatch_startup_delay_s=startup_delay_s,
-            routing=routing,
         )
 
-    def fresh(self, version: str = "7.22.3", routing: str = "bird") -> None:
+    def fresh(self, version: str = "7.22.3") -> None:
         """A router out of the box, and both nodes announcing and answering."""
         self.run("router", "sh", "-ec", f"systemctl stop {router.UNIT}; rm -rf /var/lib/anycastlab-router")
-        self.put("router", router.CONFIG, self.config(version, routing).to_json().encode())
+        self.put("router", router.CONFIG, self.config(version).to_json().encode())
         self.run("router", "systemctl", "start", router.UNIT)
         for node in NODES:
             self.run(node, "systemctl", "start", "answerer")

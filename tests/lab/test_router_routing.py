@@ -1,4 +1,4 @@
-"""BGP, BFD and routes of the virtual router, seen from its neighbours and its kernel: the same for BIRD and for FRR."""
+"""BGP, BFD and routes of the virtual router, seen from its neighbours and its kernel."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.lab.router import UNIT
-from anycastlab.virtual_router.config import ROUTING_DAEMONS
-from anycastlab.virtual_router.dataplane.frr_daemon import RELOAD
 from tests.lab.router_lab import NODES, SERVICE, Api, RouterLab, add_redirect, eventually
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "dataplane" / "golden"
-CONFIGS = {"bird": ("/etc/bird/bird.conf",), "frr": ("/etc/frr/frr.conf",)}
-PROCESSES = {"bird": {"bird"}, "frr": {"bgpd", "bfdd", "zebra"}}
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +21,9 @@ def built() -> Iterator[RouterLab]:
     lab.remove()
 
 
-@pytest.fixture(scope="module", params=ROUTING_DAEMONS)
-def routing(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def router(built: RouterLab, routing: str) -> RouterLab:
-    built.fresh(routing=routing)
+def router(built: RouterLab) -> RouterLab:
+    built.fresh()
     return built
 
 
@@ -51,16 +41,6 @@ def kernel_next_hops(lab: RouterLab, prefix: str = f"{SERVICE}/32") -> set[str]:
 def connections(lab: RouterLab) -> set[str]:
     """The TCP connections of the sessions with their ports: a session that was reset has another one."""
     return set(lab.run("router", "ss", "-Htn", "state", "established", "( sport = :179 or dport = :179 )").splitlines())
-
-
-def running(lab: RouterLab) -> set[str]:
-    return set(lab.run("router", "ps", "-eo", "comm=").split()) & set().union(*PROCESSES.values())
-
-
-def test_only_the_chosen_daemon_runs(router: RouterLab, api: Api, routing: str) -> None:
-    api.neighbours()
-    api.served()
-    assert running(router) == PROCESSES[routing]
 
 
 def test_sessions_and_bfd_come_up_at_the_negotiated_intervals(api: Api) -> None:
@@ -106,8 +86,8 @@ def test_from_7_22_the_service_address_has_both_next_hops_and_clients_meet_both_
     assert set(answers) == set(NODES)
 
 
-def test_below_7_22_one_node_serves_and_the_other_takes_over(built: RouterLab, routing: str) -> None:
-    built.fresh("7.20.8", routing)
+def test_below_7_22_one_node_serves_and_the_other_takes_over(built: RouterLab) -> None:
+    built.fresh("7.20.8")
     with built.api() as api:
         api.neighbours("7.20.8")
         eventually(api.next_hops, lambda hops: hops == {"10.1.2.11": True, "10.1.2.12": False})
@@ -121,8 +101,8 @@ def test_below_7_22_one_node_serves_and_the_other_takes_over(built: RouterLab, r
             built.node_bgp("node01", f"network {SERVICE}/32")
 
 
-def test_before_7_20_the_connection_carries_as_and_router_id(built: RouterLab, routing: str) -> None:
-    built.fresh("7.16.2", routing)
+def test_before_7_20_the_connection_carries_as_and_router_id(built: RouterLab) -> None:
+    built.fresh("7.16.2")
     with built.api() as api:
         api.neighbours("7.16.2")
         assert {row["local.id"] for row in api.established()} == {"10.1.2.1"}
@@ -208,9 +188,7 @@ def test_an_ipv6_neighbour_brings_the_twin_prefix(router: RouterLab, api: Api) -
     eventually(lambda: api.row("/routing/bfd/session", remote_address="fd01::11"), lambda row: row["state"] == "up")
 
 
-def test_a_restart_of_the_service_is_not_felt_and_a_restart_of_the_machine_is_healed(
-    router: RouterLab, routing: str
-) -> None:
+def test_a_restart_of_the_service_is_not_felt_and_a_restart_of_the_machine_is_healed(router: RouterLab) -> None:
     with router.api() as api:
         api.neighbours()
         api.served()
@@ -223,7 +201,7 @@ def test_a_restart_of_the_service_is_not_felt_and_a_restart_of_the_machine_is_he
         api.served()
         assert router.ask("nas.lan", "A", server="10.1.1.1") == ["10.1.1.20"]
     # Everything gone but the saved rows.
-    router.run("router", "rm", *CONFIGS[routing])
+    router.run("router", "rm", "/etc/bird/bird.conf")
     router.power_cut()
     with router.api() as api:
         api.served()
@@ -268,17 +246,6 @@ def test_an_input_drop_that_hits_bfd_shows_in_the_session_rows(api: Api) -> None
     )
     eventually(lambda: api.rows("/routing/bfd/session"), up)
     api.established()
-
-
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("frr-*.conf")), ids=lambda path: path.stem)
-def test_frr_finds_no_difference_in_a_configuration_it_has_applied(built: RouterLab, path: Path) -> None:
-    """Else every later change would touch lines, and with them sessions, that did not change."""
-    built.fresh(routing="frr")
-    built.run("router", "systemctl", "stop", UNIT)
-    built.put("router", "/root/golden.conf", path.read_bytes())
-    built.run("router", "python3", RELOAD, "--reload", "/root/golden.conf")
-    printed = built.run("router", "python3", RELOAD, "--test", "--stdout", "/root/golden.conf")
-    assert "Lines To" not in printed
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("bird-*.conf")), ids=lambda path: path.stem)

@@ -5,12 +5,10 @@
     interfaces, rows, timing           names and values; every time and limit
     peers, static_routes, filters, chains
                                        rows of BGP, BFD, routes and their filters, understood
-    routing, one_daemon, config_file   the seam behind which a real routing daemon does them; never two at once
-    bird, bird_filters, bird_control, bird_look, bird_daemon
-                                       BIRD: its configuration, talking to it, what it tells, kept at it
-    frr, route_maps, frr_look, frr_daemon
-                                       FRR: the same
-    readout                            what the daemon is doing, as rows
+    bird, bird_filters, bird_control, bird_look, bird_daemon, config_file
+                                       BIRD does them: its configuration, what it is asked, what it tells
+    routing                            what is seen of BGP, BFD and routes, apart from BIRD's words for it
+    readout                            the same as rows
     nft, nft_matchers, sysctl, kernel  rows to a ruleset and kernel settings; getting both in
     conntrack                          tracked connections, over netlink
     netwatch, watcher, probes          its state machine, its runner, its packets

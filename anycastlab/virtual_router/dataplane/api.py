@@ -1,6 +1,6 @@
 """The seam between the router's rows and what they do.
 
-The API side owns the rows; a `Dataplane` makes them true (FRR, nftables, netwatch, resolver) and reports what is
+The API side owns the rows; a `Dataplane` makes them true (BIRD, nftables, netwatch, resolver) and reports what is
 running. Nothing on the API side knows how; nothing behind this seam knows the wire protocol.
 
 The real one comes from `plane.create(config: Config) -> Dataplane` beside this module.

@@ -293,7 +293,7 @@ def _endpoint(peer: Peer, interfaces: Interfaces) -> list[str]:
     """How near the peer is and where we speak from. Raises ValueError for what BIRD would refuse.
 
     BIRD takes any peer of the own AS for a distant one, and BFD would speak another protocol to it (RFC 5883) than to a
-    neighbour; the router, and FRR, look at where it is.
+    neighbour; the router looks at where it is.
     """
     first = network(peer.remote).network_address
     near = not peer.multihop and (not _internal(peer) or interfaces.towards(str(first)) is not None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from anycastlab.virtual_router.dataplane import bird, bird_control, bird_look, config_file, one_daemon, timing
+from anycastlab.virtual_router.dataplane import bird, bird_control, bird_look, config_file, timing
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Snapshot
 from anycastlab.virtual_router.dataplane.bird_control import NoAnswer, Reply
 from anycastlab.virtual_router.dataplane.bird_look import Texts
@@ -24,15 +24,13 @@ from anycastlab.virtual_router.dataplane.routing import Look, Rendered
 from anycastlab.virtual_router.version import Version
 
 UNIT = "bird"
-OTHER_UNIT = "frr"
 _RESET = {"clear": "restart", "refresh": "reload in", "resend": "reload out"}
 
 
 @dataclass
 class Bird:
-    """The BIRD of this machine, as `routing.RoutingDaemon`."""
+    """The BIRD of this machine."""
 
-    name = "BIRD"
     runner: Runner = run
     directory: Path = Path("/etc/bird")
     socket: Path = bird_control.SOCKET
@@ -41,8 +39,6 @@ class Bird:
     """Why the last configuration is not in effect; None when it is."""
     _effective: str | None = None
     """The text BIRD was given by us; the file alone does not tell whether it was ever read."""
-    _alone: bool = False
-    """Whether the other daemon was seen to be out of the way."""
     _ever: set[str] = field(default_factory=set)
     _look: Look = field(default_factory=Look)
     _looked_at: float = -1.0
@@ -54,12 +50,9 @@ class Bird:
     async def apply(self, rendered: Rendered) -> None:
         """Brings BIRD to it and sets `problem`. Starts BIRD where it does not answer."""
         self._looked_at = -1.0
-        # A BIRD that found the port taken does not try again by itself.
-        running = await self._answers() and (self._alone or not await one_daemon.stop(OTHER_UNIT, self.runner))
-        if running:
-            self._alone = True
-            if rendered.text == self._effective and self.problem is None:
-                return
+        running = await self._answers()
+        if running and rendered.text == self._effective and self.problem is None:
+            return
         try:
             refused = await self._replace(rendered.text)
         except OSError as error:
@@ -94,8 +87,6 @@ class Bird:
         return reply.error
 
     async def _start(self) -> None:
-        await one_daemon.stop(OTHER_UNIT, self.runner)
-        self._alone = True
         # Several starts within seconds make systemd refuse the next; ours are wanted.
         await self.runner(["systemctl", "reset-failed", UNIT])
         result = await self.runner(["systemctl", "restart", UNIT], timeout_s=timing.BIRD_START_TIMEOUT_S)

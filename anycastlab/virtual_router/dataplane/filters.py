@@ -1,4 +1,4 @@
-"""The rule language of `/routing/filter/rule`, parsed. Pure; `route_maps` compiles it for FRR.
+"""The rule language of `/routing/filter/rule`, parsed. Pure; `bird_filters` compiles it for BIRD.
 
     if (dst == 10.1.9.53/32) { accept } else { reject }
     if (dst in 10.0.0.0/8 && dst-len in 24-32) { set bgp-local-pref 120; accept; }

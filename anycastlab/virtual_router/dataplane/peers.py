@@ -102,7 +102,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Bgp:
-    """The one BGP process: FRR has one per routing table."""
+    """The one BGP process: all connections share a routing table."""
 
     asn: int
     router_id: str
@@ -199,7 +199,7 @@ def understand(snapshot: Snapshot, version: Version, interfaces: Interfaces) -> 
         if process is None:
             process = (peer.local_as, router_id, paths)
         else:
-            # FRR has one process: the first connection's instance names it, others join with their own AS.
+            # There is one process: the first connection's instance names it, others join with their own AS.
             process = (process[0], process[1], max(process[2], paths))
         remotes.add(peer.remote)
         found.append(peer)

@@ -1,4 +1,4 @@
-"""The real `Dataplane`: a routing daemon, nftables, kernel settings, netwatch and a resolver make the rows true."""
+"""The real `Dataplane`: BIRD, nftables, kernel settings, netwatch and a resolver make the rows true."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from anycastlab.virtual_router.dataplane.bird_daemon import Bird
 from anycastlab.virtual_router.dataplane.chains import RULES
 from anycastlab.virtual_router.dataplane.conntrack import Conntrack, Tracked
 from anycastlab.virtual_router.dataplane.filters import RuleError, parse
-from anycastlab.virtual_router.dataplane.frr_daemon import Frr
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, load_ruleset, run, write_settings
 from anycastlab.virtual_router.dataplane.nft_matchers import LIST_MENUS
 from anycastlab.virtual_router.dataplane.peers import CONNECTION, TEMPLATE, Bgp, Notes, not_emulated
 from anycastlab.virtual_router.dataplane.resolver import Resolver, Settings
-from anycastlab.virtual_router.dataplane.routing import RESETS, RoutingDaemon
+from anycastlab.virtual_router.dataplane.routing import RESETS
 from anycastlab.virtual_router.dataplane.rows import duration, items, seconds, truth
 from anycastlab.virtual_router.dataplane.watcher import Watcher
 from anycastlab.virtual_router.version import Version
@@ -46,7 +45,6 @@ def create(config: Config) -> LinuxDataplane:
         interfaces,
         hostname=socket.gethostname(),
         startup_delay_s=config.netwatch_startup_delay_s,
-        routing=Frr() if config.routing == "frr" else Bird(),
     )
 
 
@@ -61,12 +59,11 @@ class LinuxDataplane:
         startup_delay_s: float | None = None,
         runner: Runner = run,
         resolver: Resolver | None = None,
-        routing: RoutingDaemon | None = None,
     ) -> None:
         self.version = version
         self.interfaces = interfaces
         self.hostname = hostname
-        self.routing = routing or Bird(runner)
+        self.routing = Bird(runner)
         self.resolver = resolver or Resolver()
         self._runner = runner
         self._startup_delay_s = startup_delay_s
@@ -113,7 +110,7 @@ class LinuxDataplane:
         self._notes = notes | rendered.notes
         await self.routing.apply(rendered)
         if self.routing.problem:
-            problems.append(f"{self.routing.name}: {self.routing.problem}")
+            problems.append(f"BIRD: {self.routing.problem}")
         self._report(set(problems))
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:

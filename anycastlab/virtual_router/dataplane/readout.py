@@ -95,7 +95,7 @@ def _counted(counters: dict[str, int | None]) -> dict[str, str]:
 
 
 def _stable(row_id: str, number: int) -> int:
-    """A session's id follows its connection's, so it survives a look at FRR."""
+    """A session's id follows its connection's, so it survives a new look at BIRD."""
     try:
         return int(row_id.lstrip("*"), 16) * 256 + number
     except ValueError:

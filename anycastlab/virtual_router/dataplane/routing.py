@@ -1,19 +1,15 @@
-"""What the data plane wants of a routing daemon, and what it sees of one: BGP, BFD and routes, whoever runs them.
+"""BGP, BFD and routes as the data plane sees them, apart from BIRD's words for them (`bird*.py`).
 
-Two real ones play the router, BIRD (`bird*.py`) and FRR (`frr*.py`): independent implementations, so that what the lab
-shows does not hang on the habits of one. Addresses are canonical text, as `ipaddress` prints them.
+BIRD is not what the nodes run: the lab shows two independent implementations speaking to each other. Addresses are
+canonical text, as `ipaddress` prints them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from anycastlab.virtual_router.dataplane.api import Snapshot
-from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import Bgp, Notes
-from anycastlab.virtual_router.version import Version
 
 RESETS = ("clear", "refresh", "resend")
 """Verbs of /routing/bgp/session: tear down, ask the neighbour for its routes again, send ours again."""
@@ -26,7 +22,7 @@ TOP_DISTANCE = 255
 
 @dataclass(frozen=True)
 class Rendered:
-    """A daemon's configuration, what it is made of, and what could not be put in."""
+    """The configuration, what it is made of, and what could not be put in."""
 
     text: str
     bgp: Bgp | None
@@ -35,7 +31,7 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Neighbor:
-    """One BGP neighbour. What a daemon does not tell is None, and its property is then not shown."""
+    """One BGP neighbour. What BIRD does not tell is None, and its property is then not shown."""
 
     address: str
     established: bool
@@ -113,42 +109,9 @@ class Route:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a daemon. Empty where it did not answer. Paths and routes by prefix."""
+    """One look at BIRD. Empty where it did not answer. Paths and routes by prefix."""
 
     neighbors: tuple[Neighbor, ...] = ()
     bfd: tuple[BfdPeer, ...] = ()
     paths: Mapping[str, tuple[BgpPath, ...]] = field(default_factory=dict)
     routes: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
-
-
-class RoutingDaemon(Protocol):
-    """A real routing daemon of this machine."""
-
-    name: str
-    """As people write it."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why the last configuration is not in effect; None when it is."""
-        ...
-
-    @property
-    def last(self) -> Look:
-        """The last look, without a new one."""
-        ...
-
-    def render(self, snapshot: Snapshot, version: Version, interfaces: Interfaces, hostname: str) -> Rendered:
-        """The whole configuration for one snapshot of rows. Pure."""
-        ...
-
-    async def apply(self, rendered: Rendered) -> None:
-        """Brings the daemon to it and sets `problem`; starts it where it does not run. What did not change stays up."""
-        ...
-
-    async def look(self, fresh: bool = False) -> Look:
-        """What the daemon is doing; readers within READ_CACHE_S share one answer."""
-        ...
-
-    async def reset(self, address: str, verb: str) -> None:
-        """Does one of `RESETS` to the session with the neighbour `address`."""
-        ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # --- BGP and BFD -----------------------------------------------------------------------------------------------
 CONNECT_RETRY_S = 1
-"""Seconds between connection attempts. The 120 s of FRR and BIRD would hide a returned node for two minutes."""
+"""Seconds between connection attempts. BIRD's 120 s would hide a returned node for two minutes."""
 BIRD_SCAN_S = 10
 """How often BIRD looks whether interfaces and kernel routes are as it thinks; it is told of changes at once."""
 DEFAULT_HOLD_S = 180
@@ -18,11 +18,7 @@ DEFAULT_BFD_MULTIPLIER = 5
 
 # --- commands --------------------------------------------------------------------------------------------------
 COMMAND_TIMEOUT_S = 20.0
-"""Longest wait for nft, vtysh or sysctl; frr-reload on a loaded machine takes up to 5 s."""
-FRR_START_TIMEOUT_S = 60.0
-"""Longest wait for a restart of FRR: watchfrr starts its daemons one after the other."""
-FRR_READY_POLL_S = 0.2
-"""Pause between looks whether bgpd and bfdd answer after a start."""
+"""Longest wait for nft, bird or sysctl; thousands of rules on a loaded machine take nft some seconds."""
 BIRD_CONTROL_TIMEOUT_S = 5.0
 """Longest wait for BIRD's answers to one set of questions; it answers within milliseconds unless it hangs."""
 BIRD_START_TIMEOUT_S = 20.0

@@ -29,7 +29,6 @@ class Machine:
         self.said = sections("up")
         self.answers: dict[str, list[str]] = {"configure": CONFIGURED}
         self.check = Result(0, "", "")
-        self.units = {"frr": ("inactive", "masked")}
         self.starts = True
         self.ran: list[str] = []
         self.asked: list[str] = []
@@ -47,9 +46,6 @@ class Machine:
     async def __call__(self, argv: Sequence[str], stdin: str = "", timeout_s: float = 1) -> Result:  # noqa: ARG002
         if argv[0] == "ip":
             return Result(0, "".join(self.said["ip6" if "-6" in argv else "ip4"]), "")
-        if argv[:2] == ["systemctl", "show"]:
-            active, file = self.units.get(argv[3], ("inactive", ""))
-            return Result(0, f"ActiveState={active}\nUnitFileState={file}\n", "")
         if argv[0] == "bird":
             self.ran.append(f"check {Path(argv[3]).read_text().strip()}")
             return self.check
@@ -182,27 +178,6 @@ def test_a_start_that_fails_is_the_problem_and_tried_again(machine: Machine) -> 
     bird = apply(machine, "new\n", "new\n", running=False)
     assert bird.problem == "it does not start: Job for bird.service failed."
     assert machine.ran.count("systemctl restart bird") == 2
-
-
-def test_a_running_frr_is_stopped_for_good_before_bird_starts(machine: Machine) -> None:
-    """BIRD ran beside it and did not get the port."""
-    machine.units["frr"] = ("active", "enabled")
-    apply(machine, "new\n", "new\n")
-    assert machine.ran == ["systemctl disable --now frr", "check new", *STARTED]
-
-
-def test_an_frr_that_would_come_back_at_the_next_boot_is_disabled(machine: Machine) -> None:
-    machine.units["frr"] = ("inactive", "enabled")
-    apply(machine, "new\n")
-    assert machine.ran == ["systemctl disable --now frr", "check new"]
-
-
-def test_a_failed_frr_and_none_at_all_are_out_of_the_way(machine: Machine) -> None:
-    machine.units["frr"] = ("failed", "disabled")
-    apply(machine, "new\n")
-    machine.units.clear()
-    apply(machine, "new\n")
-    assert machine.ran == ["check new", "check new"]
 
 
 def test_readers_at_the_same_time_share_one_look(machine: Machine) -> None:

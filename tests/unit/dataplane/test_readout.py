@@ -1,99 +1,82 @@
-"""FRR's JSON to what the router shows."""
+"""What was seen of BGP, BFD and routes, as rows of the router."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from dataclasses import replace
 
-from anycastlab.virtual_router.dataplane import frr, frr_look, readout
+from anycastlab.virtual_router.dataplane import bird, readout
 from anycastlab.virtual_router.dataplane.peers import Bgp
-from anycastlab.virtual_router.dataplane.routing import Look
+from anycastlab.virtual_router.dataplane.routing import BfdPeer, BgpPath, Hop, Look, Neighbor, Route
 from anycastlab.virtual_router.version import Version
 
 from .rows_of_a_home import INTERFACES, home
 
+SERVICE = "10.1.9.53/32"
+
 
 def bgp(**connection: str) -> Bgp:
-    found = frr.render(home(**connection), Version(7, 22, 3), INTERFACES, "router").bgp
+    found = bird.render(home(**connection), Version(7, 22, 3), INTERFACES, "router").bgp
     assert found is not None
     return found
 
 
-def neighbor(state: str = "Established", ever: int = 1, **more: Any) -> dict[str, Any]:
-    return {
-        "remoteAs": 65053,
-        "bgpState": state,
-        "connectionsEstablished": ever,
-        "bgpTimerUpMsec": 65_000,
-        "bgpTimerHoldTimeMsecs": 9000,
-        "bgpTimerKeepAliveIntervalMsecs": 3000,
-        "remoteRouterId": "10.1.2.11",
-        "localRouterId": "10.1.2.1",
-        "hostLocal": "10.1.2.1",
-        "addressFamilyInfo": {"ipv4Unicast": {"acceptedPrefixCounter": 1}},
-        **more,
-    }
+def neighbor(address: str) -> Neighbor:
+    return Neighbor(
+        address=address,
+        established=True,
+        was_established=True,
+        remote_as=65053,
+        remote_id="10.1.2.11",
+        local_address="10.1.2.1",
+        local_id="10.1.2.1",
+        families=(4,),
+        hold_s=9.0,
+        keepalive_s=3.0,
+        prefixes=1,
+        uptime_s=65,
+    )
 
 
-def bfd_peer(address: str, status: str = "up", **more: Any) -> dict[str, Any]:
-    return {
-        "peer": address,
-        "local": "10.1.2.1",
-        "multihop": False,
-        "status": status,
-        "uptime": 9,
-        "receive-interval": 250,
-        "transmit-interval": 150,
-        "detect-multiplier": 4,
-        "remote-receive-interval": 100,
-        "remote-transmit-interval": 100,
-        "remote-detect-multiplier": 3,
-        **more,
-    }
+def lost(address: str, error: str = "") -> Neighbor:
+    return Neighbor(address=address, established=False, was_established=bool(error), last_error=error)
 
 
-def route(protocol: str, *gateways: str, selected: bool = True) -> list[dict[str, Any]]:
-    hops = [
-        {"ip": gateway, "interfaceName": "dns", "fib": selected, "active": True}
-        if gateway[0].isdigit()
-        else {"interfaceName": gateway, "directlyConnected": True, "fib": selected, "active": True}
-        for gateway in gateways
-    ]
-    return [
-        {"protocol": protocol, "selected": selected, "installed": selected, "distance": 20, "nexthops": hops},
-    ]
+def bfd_peer(address: str, state: str = "up") -> BfdPeer:
+    return BfdPeer(
+        address=address,
+        state=state,
+        local_address="10.1.2.1",
+        tx_ms=150,
+        rx_ms=250,
+        multiplier=4,
+        remote_tx_ms=100,
+        remote_rx_ms=100,
+        remote_multiplier=3,
+        uptime_s=9,
+    )
 
 
-def path(gateway: str, *, valid: bool = True) -> dict[str, Any]:
-    return {
-        "valid": valid,
-        "pathFrom": "external",
-        "path": "65053",
-        "origin": "IGP",
-        "metric": 0,
-        "nexthops": [{"ip": gateway, "used": True}],
-    }
+def route(protocol: str, *hops: Hop) -> Route:
+    return Route(protocol, hops, distance=20)
 
 
-def looked(*documents: Any) -> Look:
-    return frr_look.look("\n".join(json.dumps(each, indent=1) for each in documents))
+def via(*gateways: str) -> tuple[Hop, ...]:
+    return tuple(Hop(gateway, "dns") for gateway in gateways)
 
 
-def test_documents_are_told_apart_whatever_stands_between_them() -> None:
-    text = 'bgpd is not running\n{"a": 1}\n[2]\n% Unknown {command\n{}\n{"b": '
-    assert list(frr_look.documents(text)) == [{"a": 1}, [2], {}]
+def path(gateway: str, valid: bool = True) -> BgpPath:
+    return BgpPath((gateway,), valid=valid, as_path="65053", origin="igp")
 
 
 def test_nothing_runs_nothing_is_shown() -> None:
-    seen = frr_look.look("Exiting: failed to connect to any daemons.\n")
-    assert readout.bgp_sessions(seen, bgp()) == []
-    assert readout.routes(seen, bgp(), INTERFACES) == []
+    assert readout.bgp_sessions(Look(), bgp()) == []
+    assert readout.routes(Look(), bgp(), INTERFACES) == []
     # BFD that is wanted is down, not absent.
-    assert [row["state"] for row in readout.bfd_sessions(seen, bgp())] == ["down", "down"]
+    assert [row["state"] for row in readout.bfd_sessions(Look(), bgp())] == ["down", "down"]
 
 
 def test_a_session() -> None:
-    seen = looked({"10.1.2.11": neighbor(), "10.1.2.12": neighbor("Active", ever=0)})
+    seen = Look(neighbors=(neighbor("10.1.2.11"), lost("10.1.2.12")))
     (row,) = readout.bgp_sessions(seen, bgp())
     wanted = {
         "name": "node01-1",
@@ -113,7 +96,7 @@ def test_a_session() -> None:
 
 
 def test_a_session_that_was_up_once_stays_without_the_flag() -> None:
-    seen = looked({"10.1.2.11": neighbor("Active", lastResetDueTo="BFD down received")})
+    seen = Look(neighbors=(lost("10.1.2.11", "BFD down received"),))
     (row,) = readout.bgp_sessions(seen, bgp())
     assert "established" not in row
     assert "uptime" not in row
@@ -121,16 +104,14 @@ def test_a_session_that_was_up_once_stays_without_the_flag() -> None:
 
 
 def test_ids_of_sessions_survive_a_new_look() -> None:
-    one = readout.bgp_sessions(looked({"10.1.2.12": neighbor()}), bgp())
-    two = readout.bgp_sessions(looked({"10.1.2.11": neighbor(), "10.1.2.12": neighbor()}), bgp())
+    one = readout.bgp_sessions(Look(neighbors=(neighbor("10.1.2.12"),)), bgp())
+    two = readout.bgp_sessions(Look(neighbors=(neighbor("10.1.2.11"), neighbor("10.1.2.12"))), bgp())
     assert one[0][".id"] == two[1][".id"] != two[0][".id"]
 
 
 def test_bfd_shows_what_was_negotiated() -> None:
-    seen = looked(
-        [bfd_peer("10.1.2.11"), bfd_peer("10.1.2.12", "down")],
-        [{"peer": "10.1.2.11", "control-packet-input": 7, "session-up": 1, "session-down": 2}],
-    )
+    counted = replace(bfd_peer("10.1.2.11"), packets_received=7, changes=3)
+    seen = Look(bfd=(counted, bfd_peer("10.1.2.12", "down")))
     up, down = readout.bfd_sessions(seen, bgp())
     # RFC 5880, 6.8.2 and 6.8.4
     wanted = {
@@ -150,13 +131,16 @@ def test_bfd_shows_what_was_negotiated() -> None:
 
 
 def test_a_peer_without_use_bfd_has_no_bfd_row() -> None:
-    assert readout.bfd_sessions(looked([bfd_peer("10.1.2.11")]), bgp(**{"use-bfd": "false"})) == []
+    assert readout.bfd_sessions(Look(bfd=(bfd_peer("10.1.2.11"),)), bgp(**{"use-bfd": "false"})) == []
 
 
 def test_ecmp_is_one_row_per_next_hop() -> None:
-    seen = looked(
-        {"10.1.9.53/32": route("bgp", "10.1.2.11", "10.1.2.12"), "10.1.2.0/24": route("connected", "dns")},
-        {"routes": {"10.1.9.53/32": [path("10.1.2.11"), path("10.1.2.12")]}, "tableVersion": 3},
+    seen = Look(
+        paths={SERVICE: (path("10.1.2.11"), path("10.1.2.12"))},
+        routes={
+            SERVICE: (route("bgp", *via("10.1.2.11", "10.1.2.12")),),
+            "10.1.2.0/24": (route("connected", Hop(device="dns")),),
+        },
     )
     rows = readout.routes(seen, bgp(), INTERFACES)
     ecmp = [row for row in rows if row["dst-address"] == "10.1.9.53/32"]
@@ -171,13 +155,10 @@ def test_ecmp_is_one_row_per_next_hop() -> None:
 
 def test_ipv6_next_hops_are_the_addresses_neighbours_announced_not_the_kernels() -> None:
     service, nodes = "fd00:10:1:9::53/128", {"fe80::11": "fd00:10:1:2::11", "fe80::12": "fd00:10:1:2::12"}
-    hops = [{"ip": link, "interfaceName": "dns", "fib": True, "active": True} for link in nodes]
-    paths = [
-        {**path(own), "nexthops": [{"ip": own, "scope": "global"}, {"ip": link, "scope": "link-local", "used": True}]}
-        for link, own in nodes.items()
-    ]
-    entry = {"protocol": "bgp", "selected": True, "installed": True, "distance": 20, "nexthops": hops}
-    seen = looked({service: [entry]}, {"routes": {service: paths}, "tableVersion": 3})
+    seen = Look(
+        paths={service: tuple(BgpPath((own, link)) for link, own in nodes.items())},
+        routes={service: (route("bgp", *via(*nodes)),)},
+    )
     rows = readout.routes(seen, bgp(), INTERFACES)
     assert [(row["afi"], row["gateway"], row["active"], row["ecmp"]) for row in rows] == [
         ("ip6", own, "true", "true") for own in nodes.values()
@@ -187,12 +168,9 @@ def test_ipv6_next_hops_are_the_addresses_neighbours_announced_not_the_kernels()
 
 
 def test_the_standby_path_is_shown_without_active() -> None:
-    seen = looked(
-        {"10.1.9.53/32": route("bgp", "10.1.2.11")},
-        {
-            "routes": {"10.1.9.53/32": [path("10.1.2.11"), path("10.1.2.12"), path("10.1.2.13", valid=False)]},
-            "tableVersion": 3,
-        },
+    seen = Look(
+        paths={SERVICE: (path("10.1.2.11"), path("10.1.2.12"), path("10.1.2.13", valid=False))},
+        routes={SERVICE: (route("bgp", *via("10.1.2.11")),)},
     )
     rows = readout.routes(seen, bgp(), INTERFACES)
     assert [(row["gateway"], row.get("active"), row.get("ecmp")) for row in rows] == [
@@ -202,6 +180,8 @@ def test_the_standby_path_is_shown_without_active() -> None:
 
 
 def test_ip_route_leaves_out_what_a_configured_row_stands_for() -> None:
-    seen = looked({"0.0.0.0/0": route("static", "203.0.113.53"), "10.1.9.53/32": route("bgp", "10.1.2.11")})
+    seen = Look(
+        routes={"0.0.0.0/0": (route("static", *via("203.0.113.53")),), SERVICE: (route("bgp", *via("10.1.2.11")),)}
+    )
     rows = readout.ip_routes(readout.routes(seen, bgp(), INTERFACES))
     assert [(row["dst-address"], row["dynamic"]) for row in rows] == [("10.1.9.53/32", "true")]

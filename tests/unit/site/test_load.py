@@ -128,7 +128,6 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
         (lab(bfd_intervall_ms=100), "has the unknown setting 'bfd_intervall_ms'; did you mean 'bfd_interval_ms'?"),
         (lab(router_version="7.15"), "The setting 'router_version' is '7.15'"),
         (lab(router_version=7.15), "The setting 'router_version' is 7.15"),
-        (lab(router_routing="quagga"), "The setting 'router_routing' is 'quagga'; it must be 'bird' or 'frr'."),
         (lab(router_version="soon"), "The setting 'router_version' is 'soon'"),
         (lab(upstreams=None), "The setting 'upstreams' is missing."),
         (lab(wan_probe_suffix="*.example"), "The setting 'wan_probe_suffix' is '*.example'"),

@@ -25,11 +25,12 @@ lab: setup
 test-tools: setup
 	@scripts/test-tools
 
-# Lint, format and types.
+# Lint, format, types, and code that nothing uses.
 check: venv-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/vulture
 
 # Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.
 # Four at a time, a file each (`tests/order.py`): many of them wait for something to happen, so two processors are enough.

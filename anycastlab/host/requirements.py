@@ -12,26 +12,24 @@ class Requirement:
 
     package: str
     files: tuple[str, ...]
-    purpose: str
 
 
 INCUS: Final = (
-    Requirement("incus-base", ("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"), "the container daemon"),
-    Requirement("incus-client", ("incus",), "its command line"),
+    Requirement("incus-base", ("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd")),
+    Requirement("incus-client", ("incus",)),
 )
 
 TOOLS: Final = (
-    Requirement("mmdebstrap", ("mmdebstrap",), "builds the base image"),
-    Requirement("squashfs-tools", ("sqfstar",), "packs the base image"),
-    Requirement("uidmap", ("newuidmap",), "builds it without root"),
-    Requirement(
+    Requirement("mmdebstrap", ("mmdebstrap",)),  # builds the base image
+    Requirement("squashfs-tools", ("sqfstar",)),  # packs it
+    Requirement("uidmap", ("newuidmap",)),  # builds it without root
+    Requirement(  # checks the packages in it
         "debian-archive-keyring",
         ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"),
-        "checks the packages in it",
     ),
-    Requirement("dnsmasq-base", ("dnsmasq",), "Incus wants it for every bridge"),
-    Requirement("btrfs-progs", ("mkfs.btrfs",), "makes the pool whose instances are cloned in no time"),
-    Requirement("nftables", ("nft",), "cuts power and links in scenarios"),
+    Requirement("dnsmasq-base", ("dnsmasq",)),  # Incus wants it for every bridge
+    Requirement("btrfs-progs", ("mkfs.btrfs",)),  # for a pool whose instances are cloned in no time
+    Requirement("nftables", ("nft",)),  # cuts power and links in scenarios
 )
 
 PROGRAM_DIRECTORIES: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

@@ -55,7 +55,6 @@ class Plan:
     packages: tuple[str, ...] = ()
     files: tuple[ManagedFile, ...] = ()
     adguard: ManagedFile | None = None
-    adguard_differences: tuple[str, ...] = ()
     program: Program | None = None
     effects: tuple[Effect, ...] = ()
     daemon_reload: bool = False
@@ -142,7 +141,6 @@ def make(wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords) ->
         packages=missing,
         files=changed,
         adguard=yaml_file,
-        adguard_differences=tuple(differences),
         program=program,
         effects=tuple(sorted(effects)),
         daemon_reload=reload,

@@ -46,8 +46,6 @@ HEALTHY_QUIET_S = 10.0
 LOOK_LIMIT_S = 10.0
 # Seconds until a probe that was started anew has found its node healthy and raised the link; then comes the next node.
 PROBE_START_S = 2.0
-# Seconds of calm at least before the proofs look at "before the fault": shorter calms cannot show who served.
-SHORTEST_CALM_S = 2.0
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,6 @@ SEND_TIMEOUT = 60.0
 CLOSE_TIMEOUT = 1.0
 """What is left to send when a session ends gets this long."""
 
-# --- all connections -------------------------------------------------------------------------------------------
-MAX_SESSIONS = 20
-"""RouterOS's default `max-sessions` of the api service; others may be configured."""
-
 # --- configuration ---------------------------------------------------------------------------------------------
 MAX_ROWS_PER_MENU = 20_000
 """A real router runs out of memory somewhere; the stand-in says so."""

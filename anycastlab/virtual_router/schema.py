@@ -79,10 +79,6 @@ class Menu:
         """Row order means something, and `move` and `place-before` exist."""
         return "move" in self.verbs
 
-    @property
-    def read_only(self) -> bool:
-        return "add" not in self.verbs and "set" not in self.verbs
-
     def arguments(self, verb: str) -> frozenset[str]:
         """Arguments of a verb; empty when the menu lacks the verb."""
         return self.verbs.get(verb, frozenset())

@@ -63,10 +63,6 @@ class BfdTimers:
     rx_ms: int = timing.DEFAULT_BFD_MS
     multiplier: int = timing.DEFAULT_BFD_MULTIPLIER
 
-    @property
-    def profile(self) -> str:
-        return f"tx{self.tx_ms}-rx{self.rx_ms}-x{self.multiplier}"
-
 
 @dataclass(frozen=True)
 class Peer:

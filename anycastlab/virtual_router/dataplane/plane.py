@@ -26,7 +26,6 @@ from anycastlab.virtual_router.version import Version
 
 CONNECTIONS = "/ip/firewall/connection"
 SESSIONS = "/routing/bgp/session"
-BFD_SESSIONS = "/routing/bfd/session"
 STATIC_NAMES = "/ip/dns/static"
 _REMOVED_AT_ONCE = 16
 """Connections removed without a thread: each takes some ten microseconds, and scripts remove one at a time."""

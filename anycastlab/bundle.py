@@ -18,13 +18,16 @@ _SHEBANG = b"#!/usr/bin/env python3\n"
 # The zip format knows no earlier time; a constant keeps the archive reproducible.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT = {"__pycache__", "testing.py"}  # caches, and doubles that only tests use
+SHARED = ("outside_text.py",)
+"""Modules of the root package that every program may import."""
 
 
 @cache
 def bundle(package: str) -> bytes:
     """The executable archive of `package` (such as `anycastlab.probe`), whose `__main__` module has a `main()`.
 
-    Contains that package whole, data files included, and the `__init__` of each parent. Deterministic.
+    Contains that package whole, data files included, the `__init__` of each parent, and what is `SHARED`.
+    Deterministic.
     """
     parts = package.split(".")
     out = io.BytesIO()
@@ -34,6 +37,8 @@ def bundle(package: str) -> bytes:
         for depth in range(1, len(parts)):
             parent = ".".join(parts[:depth])
             _write(archive, "/".join(parts[:depth]) + "/__init__.py", _read(resources.files(parent), "__init__.py"))
+        for module in SHARED:
+            _write(archive, f"{parts[0]}/{module}", _read(resources.files(parts[0]), module))
         root = PurePosixPath(*parts)
         for path, content in sorted(_walk(resources.files(package), root)):
             _write(archive, str(path), content)

@@ -16,13 +16,20 @@ It derives from pyinfra's own base error, so one raised inside a deploy, fact or
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyinfra.api.exceptions import PyinfraError
+
+from anycastlab.outside_text import lines
+
+MOST: Final = 4000
+"""Characters of a problem or a hint. They quote others (a router, a daemon), who may say anything at any length."""
 
 
 class AnycastlabError(PyinfraError):
     """Something a person can fix. `problem` says what and where, `hint` what to do about it."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
-        self.problem = problem
-        self.hint = hint
-        super().__init__(f"{problem} {hint}".rstrip())
+        self.problem = lines(problem, MOST)
+        self.hint = lines(hint, MOST)
+        super().__init__(f"{self.problem} {self.hint}".rstrip())

@@ -11,9 +11,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.outside_text import one_line
 from anycastlab.probe.config import ProbeConfig
 
 Run = Callable[[str, Sequence[str]], tuple[int | None, str]]
@@ -173,20 +174,29 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -
     for name, entry in raw["questions"].items():
         last = entry["last"] or {}
         questions[name] = Question(
-            entry["good"], last.get("outcome", ""), last.get("latency_s"), str(last.get("detail", ""))
+            entry["good"],
+            one_line(str(last.get("outcome", ""))),
+            last.get("latency_s"),
+            one_line(str(last.get("detail", ""))),
         )
     return NodeProbe(
         name=node,
-        state=raw["state"],
+        state=_state(raw["state"]),
         announced=bool(raw["effective"]),
-        cause=raw["cause"],
-        reason=raw["reason"],
+        cause=one_line(str(raw["cause"])),
+        reason=one_line(str(raw["reason"])),
         since_s=max(0.0, node_time - float(raw["since"])),
         drained=drained,
         p95_s=raw["p95_s"],
         questions=questions,
-        problems=dict(raw["problems"]),
+        problems={one_line(str(key)): one_line(str(text)) for key, text in raw["problems"].items()},
     )
+
+
+def _state(word: object) -> State:
+    if word not in get_args(State):
+        raise ValueError(word)
+    return cast(State, word)
 
 
 def _require_another(node: str, states: Mapping[str, NodeProbe]) -> None:
@@ -203,7 +213,7 @@ def _refused(what: str, why: str, node: str, code: int | None, output: str) -> D
         return DrainError(f"{what}: the node cannot be reached.", "Is it up?")
     # `sh: 1: cannot create …: No space left on device`
     lines = output.strip().splitlines()
-    reason = lines[-1].rpartition(": ")[2] if lines else f"exit {code}"
+    reason = one_line(lines[-1].rpartition(": ")[2]) if lines else f"exit {code}"
     return DrainError(f"{what}: {why} ({reason}).", f"Look at `anycastlab shell {node} -- df -h`.")
 
 

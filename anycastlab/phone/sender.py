@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from anycastlab import outside_text
 from anycastlab.phone import wire
 from anycastlab.phone.lookup import Lookup, Times, judge
 from anycastlab.phone.network import Conversation, Event, Network
@@ -110,6 +111,7 @@ class Sender:
         self._flows: dict[int, dict[tuple[str, Server], Conversation]] = {}  # by question number
         self._waiting: dict[int, list[tuple[Conversation, int]]] = {}  # ids to forget on shared flows
         self._shared: dict[Server, Conversation] = {}
+        self._names: set[str] = set()  # by which answers called themselves
         nsid = setup.identity is Identity.NSID
         self._messages = [wire.encode_query(q.id, q.name, q.entry.rtype, nsid) for q in questions]
         self._asked = [wire.question(q.name, q.entry.rtype) for q in questions]
@@ -311,7 +313,7 @@ class Sender:
             return
         if exchange.identity:
             exchange.answered = True
-            lookup.node = _identity(reply)
+            lookup.node = self._known(_identity(reply))
             return
         if reply.truncated and flow.transport is Transport.UDP:
             exchange.answered = True
@@ -319,7 +321,7 @@ class Sender:
             return
         exchange.answered = True
         if self._setup.identity is Identity.NSID and exchange.number == 0:
-            lookup.node = reply.nsid or OTHER_NODE
+            lookup.node = self._known(reply.nsid)
         lookup.replied(exchange.number, judge(lookup.question, reply), reply.rcode, at_ns)
         self._transmit_due(lookup, at_ns)
         self._reschedule(lookup)
@@ -368,6 +370,14 @@ class Sender:
                 self._transmit_due(lookup, at_ns)
                 self._reschedule(lookup)
 
+    def _known(self, identity: str) -> str:
+        """The name that is kept: who gives none is `other`, and so is everybody after as many names as nodes can be."""
+        node = outside_text.name(identity)
+        if not node or (node not in self._names and len(self._names) >= outside_text.MOST_NAMES):
+            return OTHER_NODE
+        self._names.add(node)
+        return node
+
     def _discard(self, flow: Conversation) -> None:
         if flow.owner is None:
             self.stray += 1
@@ -376,7 +386,8 @@ class Sender:
 
 
 def _identity(reply: wire.Reply) -> str:
+    """What the answer calls itself; empty when it does not."""
     for rtype, data in reply.answers:
         if rtype == wire.TYPES["TXT"]:
             return wire.text(data)
-    return OTHER_NODE
+    return ""

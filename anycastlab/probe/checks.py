@@ -12,11 +12,11 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from anycastlab.outside_text import one_line
 from anycastlab.probe import wire
 from anycastlab.probe.config import Question
 from anycastlab.probe.health import Outcome, Result
 from anycastlab.probe.loop import Loop
-from anycastlab.probe.publish import one_line
 
 # Octets; more than any answer expected here, and a UDP reply without EDNS has at most 512.
 RECEIVE_SIZE = 2048

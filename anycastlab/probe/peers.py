@@ -17,12 +17,12 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from anycastlab.outside_text import one_line
 from anycastlab.probe.checks import Check, identity, random_local
 from anycastlab.probe.config import Peer, ProbeConfig
 from anycastlab.probe.health import Ailment, Result
 from anycastlab.probe.loop import Loop, bound
 from anycastlab.probe.machine import Verdict
-from anycastlab.probe.publish import one_line
 
 VERSION = 1
 # Octets of one datagram; every message above fits, and an answer is no bigger than what was asked for.

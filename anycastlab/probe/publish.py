@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from anycastlab.outside_text import one_line
 from anycastlab.probe.loop import Loop, bound
 
 # Readers of the metrics served at the same time, seconds each may take, and octets of a request that are read.
@@ -23,11 +24,6 @@ MOST_STATE = 256 * 1024
 
 Severity = int
 WARNING, NOTICE, INFO = 4, 5, 6  # syslog(3); the prefix is read by systemd
-
-
-def one_line(text: str) -> str:
-    """What others said, fit for journal, systemd and terminal: no line breaks, escapes or halves of characters."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def log_line(event: str, fields: Mapping[str, Any], severity: Severity = INFO) -> str:

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.outside_text import MOST_NAMES, name, one_line
 from anycastlab.phone import records
 from anycastlab.phone.errors import PhoneError
-from anycastlab.phone.records import Record
+from anycastlab.phone.records import OTHER_NODE, Record
 from anycastlab.phone.summary import wire_counts
 
 FORMAT = 1
 RUN_FILE, QUERIES_FILE, ANNOUNCEMENTS_FILE = "run.json", "queries.jsonl", "announcements.jsonl"
 QUERIES_CSV = "queries.csv"
+_TEXTS = ("client", "server", "name", "type", "kind", "rcode", "node", "note")  # of a record
+MOST_TEXT = 2000  # characters of one text in run.json: a reason quotes several machines
 
 _T = TypeVar("_T")
 
@@ -155,9 +158,27 @@ def _read_queries(folder: Path) -> tuple[Record, ...]:
     table = folder / QUERIES_CSV
     if table.exists() and not (folder / QUERIES_FILE).exists():
         with table.open(encoding="utf-8", newline="") as lines:
-            return tuple(records.read_csv(lines))
+            return _plain(records.read_csv(lines))
     with (folder / QUERIES_FILE).open(encoding="utf-8") as lines:
-        return tuple(records.read_jsonl(lines))
+        return _plain(records.read_jsonl(lines))
+
+
+def _plain(queries: Iterable[Record]) -> tuple[Record, ...]:
+    """Without anybody's control characters. An answer may call itself anything: after as many names as nodes can be,
+    who answers is `other`.
+    """
+    names: set[str] = set()
+    kept = []
+    for record in queries:
+        texts = {key: one_line(getattr(record, key)) for key in _TEXTS}
+        node = texts["node"] = name(record.node)
+        if node and node not in names and len(names) >= MOST_NAMES:
+            texts["node"] = OTHER_NODE
+        elif node not in ("", OTHER_NODE):
+            names.add(node)
+        changed: dict[str, Any] = {key: text for key, text in texts.items() if text != getattr(record, key)}
+        kept.append(replace(record, **changed) if changed else record)
+    return tuple(kept)
 
 
 def _announcements(folder: Path) -> Iterable[Announcement]:
@@ -173,7 +194,7 @@ def _announcements(folder: Path) -> Iterable[Announcement]:
                 and isinstance(fields.get("announced"), bool)
             ):
                 raise ValueError(f"line {number} of {ANNOUNCEMENTS_FILE} is not an announcement")
-            yield Announcement(fields["time_ns"], fields["node"], fields["announced"])
+            yield Announcement(fields["time_ns"], name(fields["node"]), fields["announced"])
 
 
 def _document(run: Run) -> dict[str, Any]:
@@ -247,8 +268,18 @@ def _check_phone(phone: dict[str, Any], queries: tuple[Record, ...]) -> None:
             raise ValueError(f"{found} of the {counted} queries that the phone sent are in its records")
 
 
-def _typed(fields: Any, name: str, kind: type[_T]) -> _T:
+def _typed(fields: Any, key: str, kind: type[_T]) -> _T:
     """The value of a field, which must be of exactly that type (a bool is no int)."""
-    if type(value := fields[name]) is not kind:
-        raise TypeError(f"{name} {value!r}")
-    return value
+    if type(value := fields[key]) is not kind:
+        raise TypeError(f"{key} {value!r}")
+    cleaned: _T = _clean(value)
+    return cleaned
+
+
+def _clean(value: Any) -> Any:
+    """A run's files may come from anybody, and may quote anybody: no text in them is more than text."""
+    if isinstance(value, str):
+        return one_line(value, MOST_TEXT)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(inner) for key, inner in value.items()}
+    return [_clean(inner) for inner in value] if isinstance(value, list) else value

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from anycastlab.outside_text import one_line
 from anycastlab.report.reference import published
 from anycastlab.report.run import Run, Verdict
 from anycastlab.report.statistics import RunSummary, spread, summarize, worst_verdict
@@ -28,6 +30,8 @@ WIDE = 160  # columns from which the whole table is readable
 _COLORS = {Verdict.OK: "green", Verdict.VOID: "yellow", Verdict.FAILED: "red"}
 _LEFT = {"scenario", "verdict", "share", "published"}
 NOTHING = "-"
+MOST_CELL = 1000  # characters of a table's cell, or of a sentence under it
+_MARKUP = re.compile(r"[\\`*\[\]|<]")
 
 
 @dataclass(frozen=True)
@@ -242,4 +246,5 @@ def _markdown_row(texts: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Cells hold text from records, which may hold anybody's: no cell ends there, and no HTML or link begins."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(text, MOST_CELL))

@@ -18,6 +18,7 @@ AnycastlabError
 from __future__ import annotations
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.outside_text import one_line
 
 
 class RouterError(AnycastlabError):
@@ -84,7 +85,7 @@ class VerifyError(RouterError):
 
 def refused(message: str, category: str, command: str, host: str) -> RouterRefused:
     """The sentence for a trap. Texts differ between versions, so they are matched loosely (case, position)."""
-    text = message.strip() or "no reason given"
+    text = one_line(message.strip()) or "no reason given"
     low = text.lower()
     verb = command.rsplit("/", 1)[-1]
     facts = {"message": text, "category": category, "command": command}

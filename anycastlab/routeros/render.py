@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from anycastlab.outside_text import lines
 from anycastlab.routeros.order import Before
 from anycastlab.routeros.plan import Add, Change, Move, Plan, Remove, Step
 from anycastlab.routeros.row import SECRETS, describe
 
 MASK = "***"
+
+#: Characters of one value: more than our longest script.
+MOST_SHOWN: Final = 4000
 
 
 def render_text(plan: Plan, host: str = "") -> str:
@@ -52,7 +56,7 @@ def masked(name: str, value: str | None) -> str:
     if name in SECRETS:
         return MASK
     text = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text.replace("\r", "")
+    return lines(text.replace("\r", ""), MOST_SHOWN)
 
 
 def _summary(plan: Plan) -> str:

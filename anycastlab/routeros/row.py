@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from anycastlab.outside_text import one_line
 from anycastlab.routeros.values import is_true
 
 TAG_PREFIX: Final = "anycastlab:"
@@ -122,10 +123,10 @@ def describe(row: Mapping[str, str]) -> str:
     """A few words by which a person finds an actual row on the router."""
     parts = [row.get(".id", "")]
     parts += [
-        f"{key}={row[key]}"
+        f"{key}={one_line(row[key])}"
         for key in ("name", "chain", "action", "address", "remote.address", "host", "dst-address", "rule")
         if row.get(key)
     ]
     if comment := row.get("comment"):
-        parts.append(f"comment={comment!r}")
+        parts.append(f"comment={one_line(comment)!r}")
     return " ".join(part for part in parts if part)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from anycastlab.errors import MOST
+from anycastlab.outside_text import one_line
 from anycastlab.routeros.causes import bfd_cause, bgp_cause
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import VerifyError
@@ -46,7 +48,9 @@ class Verification:
         """For a person: `ok`, `FAIL`, or `note` for what is wrong but was not asked for."""
         marks = {(True, True): "ok  ", (True, False): "ok  ", (False, True): "FAIL", (False, False): "note"}
         return [
-            f"{marks[f.ok, f.required]}  {f.subject} {f.check}: {f.text}" + (f" {f.hint}" if f.hint else "")
+            one_line(
+                f"{marks[f.ok, f.required]}  {f.subject} {f.check}: {f.text}" + (f" {f.hint}" if f.hint else ""), MOST
+            )
             for f in self.findings
         ]
 

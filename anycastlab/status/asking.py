@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from anycastlab.outside_text import one_line
 from anycastlab.site import Site
 from anycastlab.status import ask
 
 LAB_CLIENT = "client01"
+
+# Records of one answer that are kept; an identity is one, a name of the household has a few.
+MOST_RECORDS = 16
 
 RunOnClient = Callable[[Sequence[str]], tuple[bool, str]]
 """Runs a command on the lab's client; whether it succeeded, and what it printed or why it failed."""
@@ -23,13 +27,17 @@ def command(questions: list[list[str]]) -> list[str]:
 def ask_from(site: Site, run: RunOnClient, questions: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
     """The answers, and why there are none when the asking itself failed."""
     if site.lab is None:
-        return ask.ask_all(questions), None
+        return [_answer(each) for each in ask.ask_all(questions)], None
     ok, output = run(command(questions))
     if not ok:
         reason = (output.strip().splitlines() or ["no response"])[-1]
         return [None] * len(questions), f"the lab's client cannot ask: {reason}"
-    answers: list[list[str] | None] = json.loads(output)
-    return answers, None
+    return [_answer(each) for each in json.loads(output)], None
+
+
+def _answer(texts: list[str] | None) -> list[str] | None:
+    """Whoever answered may have said anything: bounded, and fit to be shown."""
+    return None if texts is None else [one_line(text) for text in texts[:MOST_RECORDS]]
 
 
 def service_asker(site: Site, run: RunOnClient) -> Callable[[str], str | None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from anycastlab.outside_text import name, one_line
 from anycastlab.site import Node, Site
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
@@ -83,8 +84,9 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
     base = NodeStatus(node.name, str(node.address), resolver=node.resolver, answers=answers, address6=twin)
     if output.code != 0:
         reason = output.stderr.strip().splitlines()[-1:] or ["it does not respond"]
-        return replace(base, problem=f"cannot be reached: {reason[0]}")
+        return replace(base, problem=f"cannot be reached: {one_line(reason[0])}")
     said = dict(line.split("\t", 1) for line in output.stdout.splitlines() if "\t" in line)
+    said |= {key: name(said[key]) for key in ("architecture", "resolver", "version") if key in said}
     bgp = _json(said.get("bgp", ""), {}).get("ipv4Unicast", {}).get("peers", {})
     bfd = {peer.get("peer"): peer.get("status") for peer in _json(said.get("bfd", ""), [])}
     advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
@@ -93,11 +95,15 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
         architecture=said.get("architecture") or None,
         resolver=said.get("resolver") or node.resolver,
         version=_version(said.get("version", "")),
-        bgp=bgp.get(str(node.gateway), {}).get("state"),
-        bfd=bfd.get(str(node.gateway)),
+        bgp=_word(bgp.get(str(node.gateway), {}).get("state")),
+        bfd=_word(bfd.get(str(node.gateway))),
         announced=str(site.service.prefix) in advertised,
         drained=said.get("drained") == "yes",
     )
+
+
+def _word(value: object) -> str | None:
+    return name(value) if isinstance(value, str) else None
 
 
 def _version(text: str) -> str | None:

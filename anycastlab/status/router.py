@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.outside_text import name
 from anycastlab.routeros.control import router_session
 from anycastlab.routeros.observe import observe
 from anycastlab.site import Site
@@ -22,4 +23,4 @@ def read_router(site: Site) -> RouterStatus:
         tuple(sorted(route.gateway for route in seen.routes if route.active and route.prefix == str(prefix)))
         for prefix in (site.service.prefix, site.service.prefix6)
     )
-    return RouterStatus(address, version.split()[0], hops, seen.redirect_active, next_hops6=hops6)
+    return RouterStatus(address, name(version.split(maxsplit=1)[0]), hops, seen.redirect_active, next_hops6=hops6)

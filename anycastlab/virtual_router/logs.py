@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from anycastlab.outside_text import one_line
 from anycastlab.virtual_router import defaults, limits
 
 Clock = Callable[[], datetime]
@@ -32,7 +33,7 @@ class RouterLog:
         """Receives every line as well, for the journal."""
 
     def add(self, topics: str, message: str) -> None:
-        self.echo(f"{topics} {message}")
+        self.echo(one_line(f"{topics} {message}"))
         line = {".id": f"*{self._next:X}", "time": stamp(self._clock()), "topics": topics, "message": message}
         self._lines.append(line)
         self._next += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.bundle import bundle
+from anycastlab.bundle import SHARED, bundle
 
 CONTROL_SIDE = ("pyinfra", "pydantic", "pylxd", "librouteros", "click", "rich", "yaml", "jinja2", "requests")
 PROGRAMS = ("anycastlab.probe", "anycastlab.phone", "anycastlab.virtual_router")
@@ -43,6 +43,8 @@ def test_all_of_it_imports_the_standard_library_dnspython_and_itself_alone(packa
     imported = {name for source in sources for name in imports(archive.read(source).decode())}
     assert len(imported) > 10
     imported.discard("anycastlab.__version__")  # no module
+    for module in (f"anycastlab.{name.removesuffix('.py')}" for name in SHARED):
+        imported = {name for name in imported if name != module and not name.startswith(f"{module}.")}
     mine = {name for name in imported if name == "anycastlab" or name.startswith("anycastlab.")}
     assert {name for name in mine if name != package and not name.startswith(f"{package}.")} == set()
     assert {name.split(".")[0] for name in imported - mine} - sys.stdlib_module_names - {"dns"} == set()
@@ -74,4 +76,5 @@ def test_it_holds_the_package_its_data_and_its_parents_alone() -> None:
     names = zipfile.ZipFile(BytesIO(bundle("anycastlab.phone"))).namelist()
     assert {"__main__.py", "anycastlab/__init__.py", "anycastlab/phone/mixes/lab.json"} <= set(names)
     assert not [name for name in names if "__pycache__" in name or name.endswith("testing.py")]
-    assert all(name == "__main__.py" or name.startswith("anycastlab/phone/") for name in names[:1] + names[2:])
+    shared = {"__main__.py", "anycastlab/__init__.py", *(f"anycastlab/{name}" for name in SHARED)}
+    assert all(name in shared or name.startswith("anycastlab/phone/") for name in names)

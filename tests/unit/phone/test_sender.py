@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from anycastlab import outside_text
 from anycastlab.phone import limits, mix, schedule, summary
 from anycastlab.phone.lookup import Times
 from anycastlab.phone.records import OTHER_NODE, Outcome, Record
@@ -326,6 +327,21 @@ def test_a_gray_node_is_named_though_it_loses_the_ordinary_query() -> None:
 
     assert {r.node for r in made.records if r.outcome is Outcome.LOST} == {"node01"}
     assert made.outcomes == {"lost": 34, "answered": 66}
+
+
+def test_what_answers_call_themselves_is_bounded_and_plain() -> None:
+    """Each answer with another name, and one that is a page of escape sequences."""
+
+    def handle(request: Request) -> list[Answer]:
+        if request.name != IDENTITY:
+            return good(request)
+        inner = "\x1b]0;x\x07" * 20 if request.flow == 1 else f"n{request.flow}"
+        return [Answer(request.reply(f'"{inner}"'))]
+
+    made = run(handle, replace(PARAMETERS, rate=100), TXT)
+    names = {record.node for record in made.records}
+    assert len(names - {OTHER_NODE}) == outside_text.MOST_NAMES
+    assert all(name.isprintable() and len(name) <= outside_text.MOST_NAME for name in names)
 
 
 def test_whoever_has_no_identity_is_other_and_silence_is_unknown() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from anycastlab.outside_text import MOST_NAME, MOST_NAMES
 from anycastlab.phone import records
 from anycastlab.report import run
 from anycastlab.report.run import ReportError, Run
@@ -136,6 +137,20 @@ def test_an_unfinished_run_is_refused_with_the_missing_file(freeze: Run, tmp_pat
 
     with pytest.raises(ReportError, match=missing):
         run.read(tmp_path)
+
+
+def test_text_in_the_files_is_plain_and_names_are_few(freeze: Run, tmp_path: Path) -> None:
+    """Each answer another name, one of 60 kB, and a reason that repaints the terminal."""
+    hostile = tuple(
+        replace(record, node=f"n{number}\x1b[2J" if number % 2 else "x" * 60_000)
+        for number, record in enumerate(freeze.queries)
+    )
+    run.write(replace(freeze, queries=hostile, reason="a\x1b]0;x\x07\nb", settings={"a\x1b": "b\x1b"}), tmp_path)
+    read_again = run.read(tmp_path)
+    assert (read_again.reason, read_again.settings) == ("a ]0;x  b", {"a ": "b "})
+    names = {record.node for record in read_again.queries}
+    assert len(names) == MOST_NAMES + 1
+    assert all(name.isprintable() and len(name) <= MOST_NAME for name in names)
 
 
 def test_an_unknown_verdict_is_refused(freeze: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from anycastlab.report import tables
-from anycastlab.report.run import Run
+from anycastlab.report.run import Run, Verdict
 from tests.unit.report import samples
 
 MARKDOWN = """\
@@ -23,7 +23,7 @@ MARKDOWN = """\
 | wan-down | OK | 1 | 900 | 0 | 0 | 80 | 21.85 s | 0 | - | - | node01 37%, node02 32%, node03 31% | 0.1 ms | every uncached name fails, no cached one |
 | freeze-idle | VOID | 0 of 1 | - | - | - | - | - | - | - | - | - | 0.1 ms |  |
 
-- all-dead-no-last-resort, run 1: FAILED: Expected at most 1.5 s without DNS & got <20 s>.
+- all-dead-no-last-resort, run 1: FAILED: Expected at most 1.5 s without DNS & got \\<20 s>.
 - freeze-idle, run 1: VOID: No packet of the client met the fault.
 """  # noqa: E501  # a Markdown table has no line breaks
 
@@ -46,6 +46,13 @@ def test_pipes_do_not_break_the_markdown_table() -> None:
     group = tables.group([samples.run("a|b", "t", "x", samples.Home())])
 
     assert "| a\\|b | OK |" in tables.markdown(group)
+
+
+def test_text_of_others_begins_neither_html_nor_links_in_markdown() -> None:
+    run = samples.run("x", "t", "x", samples.Home())
+    hostile = replace(run, verdict=Verdict.VOID, reason="a<br>b [c](http://d) `e` ![f](g)\nh | i\x1b[2J")
+    shown = tables.markdown(tables.group([hostile]))
+    assert "a\\<br>b \\[c\\](http://d) \\`e\\` !\\[f\\](g) h \\| i \\[2J" in shown
 
 
 def test_repeats_are_grouped_in_order_of_their_number(runs: tuple[Run, ...]) -> None:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
+from typing import Final
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 # The zip format knows no earlier time; a constant keeps the archive reproducible.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_USES: Final[Mapping[str, tuple[str, ...]]] = {"anycastlab.virtual_router": ("anycastlab.command_trees",)}
+"""What a program uses besides its own package; that imports nothing else of ours either."""
 _LEFT_OUT = {"__pycache__", "testing.py"}  # caches, and doubles that only tests use
 SHARED = ("outside_text.py",)
 """Modules of the root package that every program may import."""
@@ -26,22 +30,22 @@ SHARED = ("outside_text.py",)
 def bundle(package: str) -> bytes:
     """The executable archive of `package` (such as `anycastlab.probe`), whose `__main__` module has a `main()`.
 
-    Contains that package whole, data files included, the `__init__` of each parent, and what is `SHARED`.
-    Deterministic.
+    Contains that package and what it uses whole, data files included, the `__init__` of each parent, and what is
+    `SHARED`. Deterministic.
     """
-    parts = package.split(".")
+    packages = (package, *_USES.get(package, ()))
+    parents = sorted({one.rpartition(".")[0] for one in packages})
     out = io.BytesIO()
     out.write(_SHEBANG)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         _write(archive, "__main__.py", f"import sys\nfrom {package}.__main__ import main\nsys.exit(main())\n".encode())
-        for depth in range(1, len(parts)):
-            parent = ".".join(parts[:depth])
-            _write(archive, "/".join(parts[:depth]) + "/__init__.py", _read(resources.files(parent), "__init__.py"))
+        for parent in parents:
+            _write(archive, f"{parent.replace('.', '/')}/__init__.py", _read(resources.files(parent), "__init__.py"))
         for module in SHARED:
-            _write(archive, f"{parts[0]}/{module}", _read(resources.files(parts[0]), module))
-        root = PurePosixPath(*parts)
-        for path, content in sorted(_walk(resources.files(package), root)):
-            _write(archive, str(path), content)
+            _write(archive, f"anycastlab/{module}", _read(resources.files("anycastlab"), module))
+        for one in packages:
+            for path, content in sorted(_walk(resources.files(one), PurePosixPath(*one.split(".")))):
+                _write(archive, str(path), content)
     return out.getvalue()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
 
+from anycastlab.command_trees.schema import Kind, Schema
 from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.row import MENUS, SECRETS, Row
 from anycastlab.routeros.rows_bgp import bgp_rows
@@ -15,7 +16,6 @@ from anycastlab.routeros.rows_settings import dhcp_rows, probe_zone_row, setting
 from anycastlab.routeros.values import microseconds
 from anycastlab.routeros.version import Capabilities
 from anycastlab.site.model import Site
-from anycastlab.virtual_router.schema import Kind, Schema
 
 
 @dataclass(frozen=True)

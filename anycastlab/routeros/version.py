@@ -1,7 +1,7 @@
 """What the router at hand can do: its version, its menus, and what follows from them. Pure.
 
 The number is parsed, but menus that were read count more: a router without `/routing/bgp/instance` has none, whatever
-it calls itself. Version cliffs come from the published command trees (`virtual_router.schema`).
+it calls itself. Version cliffs come from the published command trees (`command_trees.schema`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from anycastlab.command_trees.schema import NEWEST_MINOR, OLDEST, Schema
+from anycastlab.command_trees.version import Version
 from anycastlab.routeros.errors import RouterError
-from anycastlab.virtual_router.schema import NEWEST_MINOR, OLDEST, Schema
-from anycastlab.virtual_router.version import Version
 
 __all__ = ["Capabilities", "Version", "capabilities"]
 

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from anycastlab.command_trees.schema import Schema
 from anycastlab.errors import AnycastlabError
 from anycastlab.lab import topology
 from anycastlab.site.model import Site
-from anycastlab.virtual_router.schema import Schema
 
 API_TLS_PORT = 8729  # RouterOS service api-ssl
 API_PLAIN_PORT = 8728  # RouterOS service api

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from anycastlab.command_trees.schema import Menu
 from anycastlab.virtual_router import creation, defaults, emulation, errors, runtime, scheduler, users
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.query import Query, QueryError
 from anycastlab.virtual_router.router import Router
-from anycastlab.virtual_router.schema import Menu
 from anycastlab.virtual_router.store import Row
 from anycastlab.virtual_router.users import Caller
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import ip_interface
 from typing import Any
 
-from anycastlab.virtual_router.schema import Schema
-from anycastlab.virtual_router.version import Version
+from anycastlab.command_trees.schema import Schema
+from anycastlab.command_trees.version import Version
 
 POLICIES = (
     *("local", "telnet", "ssh", "ftp", "reboot", "read", "write", "policy", "test", "winbox", "password", "web"),

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from anycastlab.command_trees.schema import Schema
 from anycastlab.virtual_router import defaults, errors, limits
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Dataplane
 from anycastlab.virtual_router.logs import Clock, RouterLog, WriteLog
 from anycastlab.virtual_router.safemode import SafeMode
-from anycastlab.virtual_router.schema import Schema
 from anycastlab.virtual_router.store import Store
 
 _FORMAT = 1

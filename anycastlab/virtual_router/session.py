@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router import errors, limits, users
 from anycastlab.virtual_router.commands import Interpreter, Reply
 from anycastlab.virtual_router.dataplane.api import CommandRefused
@@ -21,7 +22,6 @@ from anycastlab.virtual_router.errors import SessionEnded
 from anycastlab.virtual_router.logs import stamp
 from anycastlab.virtual_router.router import Router
 from anycastlab.virtual_router.users import Caller
-from anycastlab.virtual_router.version import Version
 from anycastlab.virtual_router.wire import Decoder, WireError, encode_sentence
 
 EMPTY_SINCE = Version(7, 18)

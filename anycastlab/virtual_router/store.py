@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_interface
 
+from anycastlab.command_trees.schema import Menu, Schema
 from anycastlab.virtual_router import defaults, errors, limits
 from anycastlab.virtual_router.dataplane.api import Snapshot
-from anycastlab.virtual_router.schema import Menu, Schema
 from anycastlab.virtual_router.unique import UniqueKeys
 from anycastlab.virtual_router.values import canonical
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from datetime import date, time
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_network
 
+from anycastlab.command_trees.schema import Kind
 from anycastlab.virtual_router import errors
-from anycastlab.virtual_router.schema import Kind
 from anycastlab.virtual_router.times import parse_ms, print_ms
 
 Names = Callable[[str], Collection[str]]

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane import bird_filters, chains, static_routes, timing
 from anycastlab.virtual_router.dataplane.api import Snapshot
 from anycastlab.virtual_router.dataplane.bird_filters import EBGP_PREFERENCE
@@ -38,7 +39,6 @@ from anycastlab.virtual_router.dataplane.peers import CONNECTION, Bgp, Notes, Pe
 from anycastlab.virtual_router.dataplane.routing import IBGP_DISTANCE, TOP_DISTANCE, Rendered
 from anycastlab.virtual_router.dataplane.rows import network
 from anycastlab.virtual_router.dataplane.static_routes import DEFAULT, Gateway, StaticRoute
-from anycastlab.virtual_router.version import Version
 
 FAMILIES = (4, 6)
 TOP_PREFERENCE = TOP_DISTANCE

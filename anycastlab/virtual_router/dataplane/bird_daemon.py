@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane import bird, bird_control, bird_look, config_file, timing
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Snapshot
 from anycastlab.virtual_router.dataplane.bird_control import NoAnswer, Reply
@@ -21,7 +22,6 @@ from anycastlab.virtual_router.dataplane.bird_look import Texts
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, run
 from anycastlab.virtual_router.dataplane.routing import Look, Rendered
-from anycastlab.virtual_router.version import Version
 
 UNIT = "bird"
 _RESET = {"clear": "restart", "refresh": "reload in", "resend": "reload out"}

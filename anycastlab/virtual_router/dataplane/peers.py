@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane import timing
 from anycastlab.virtual_router.dataplane.api import Row, Snapshot
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.rows import enabled, host, is_host, items, network, seconds, truth
-from anycastlab.virtual_router.version import Version
 
 INSTANCES = Version(7, 20)
 MULTIPATH = Version(7, 22, stage=0)  # from its first pre-release

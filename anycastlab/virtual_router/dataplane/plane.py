@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_interface
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.config import Config
 from anycastlab.virtual_router.dataplane import netwatch, nft, probes, readout, static_routes, sysctl
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
@@ -22,7 +23,6 @@ from anycastlab.virtual_router.dataplane.resolver import Resolver, Settings
 from anycastlab.virtual_router.dataplane.routing import RESETS
 from anycastlab.virtual_router.dataplane.rows import duration, items, seconds, truth
 from anycastlab.virtual_router.dataplane.watcher import Watcher
-from anycastlab.virtual_router.version import Version
 
 CONNECTIONS = "/ip/firewall/connection"
 SESSIONS = "/routing/bgp/session"

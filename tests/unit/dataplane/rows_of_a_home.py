@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_interface
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane.api import Row
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
-from anycastlab.virtual_router.version import Version
 
 Rows = dict[str, Sequence[Row]]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane import bird
 from anycastlab.virtual_router.dataplane.routing import Rendered
-from anycastlab.virtual_router.version import Version
 
 from .rows_of_a_home import INTERFACES, Rows, home, numbered
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.dataplane import bird, readout
 from anycastlab.virtual_router.dataplane.peers import Bgp
 from anycastlab.virtual_router.dataplane.routing import BfdPeer, BgpPath, Hop, Look, Neighbor, Route
-from anycastlab.virtual_router.version import Version
 
 from .rows_of_a_home import INTERFACES, home
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anycastlab.command_trees.schema import Menu, Schema
 from anycastlab.virtual_router.dataplane.api import CommandRefused
-from anycastlab.virtual_router.schema import Menu, Schema
 from anycastlab.virtual_router.store import Row, Store
 
 NAT = "/ip/firewall/nat"

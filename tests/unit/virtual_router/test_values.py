@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anycastlab.command_trees.schema import Kind, Schema
 from anycastlab.virtual_router.dataplane.api import CommandRefused
-from anycastlab.virtual_router.schema import Kind, Schema
 from anycastlab.virtual_router.times import parse_ms, print_ms
 from anycastlab.virtual_router.values import canonical
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from anycastlab.virtual_router.schema import Menu, Schema
+from anycastlab.command_trees.schema import Menu, Schema
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "scripts/merge-command-trees"

@@ -19,7 +19,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from anycastlab.virtual_router.version import Version
+from anycastlab.command_trees.version import Version
 
 OLDEST = Version(7, 16)
 NEWEST_MINOR = 24

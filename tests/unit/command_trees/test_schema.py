@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anycastlab.virtual_router.schema import NEWEST_MINOR, Schema
-from anycastlab.virtual_router.version import Version
+from anycastlab.command_trees.schema import NEWEST_MINOR, Schema
+from anycastlab.command_trees.version import Version
 
 CONNECTION, INSTANCE = "/routing/bgp/connection", "/routing/bgp/instance"
 VERSIONS = [

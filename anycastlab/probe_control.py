@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.node import layout
 from anycastlab.outside_text import one_line
 from anycastlab.probe.config import ProbeConfig
 
@@ -62,6 +63,8 @@ class NodeProbe:
     reason: str = ""
     since_s: float | None = None
     drained: bool = False
+    drain_wanted: bool = False
+    """A person drained it; else a deploy that has not put it back."""
     p95_s: float | None = None
     questions: dict[str, Question] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
@@ -78,7 +81,8 @@ def probe_states(run: Run, nodes: Sequence[str], each: Each = map) -> list[NodeP
 
 def read_state(run: Run, node: str) -> NodeProbe:
     """One node's state; `unknown` with the reason when it cannot be read or is out of date."""
-    code, output = run(node, ["sh", "-c", f"cat {STATE_PATH} && echo && date +%s.%N && ls {DRAIN_PATH} 2>/dev/null; :"])
+    flag = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
+    code, output = run(node, ["sh", "-c", f"cat {STATE_PATH} && echo && date +%s.%N && {{ {flag}; }}; :"])
     if code is None:
         return NodeProbe(node, "unknown", reason="the node cannot be reached")
     lines = output.splitlines()
@@ -87,6 +91,7 @@ def read_state(run: Run, node: str) -> NodeProbe:
     except (IndexError, ValueError, RecursionError):
         return NodeProbe(node, "unknown", reason="the probe has not written its state; is anycastlab-probe running?")
     drained = len(lines) > 2
+    wanted = drained and layout.asked_for(lines[2].removeprefix("drained"))
     try:
         age = node_time - float(raw["written"])
         # Written in the future: by one that died before the clock was set back.
@@ -94,11 +99,11 @@ def read_state(run: Run, node: str) -> NodeProbe:
             reason = (
                 f"the probe has not run for {age:.0f} s" if age >= 0 else "the probe has not run since a clock jump"
             )
-            return NodeProbe(node, "unknown", cause="stopped", reason=reason, drained=drained)
-        return _parse(node, raw, node_time, drained)
+            return NodeProbe(node, "unknown", cause="stopped", reason=reason, drained=drained, drain_wanted=wanted)
+        return replace(_parse(node, raw, node_time), drained=drained, drain_wanted=wanted)
     except (AttributeError, LookupError, TypeError, ValueError):
         reason = f"{STATE_PATH} is none of this version's probe; is anycastlab-probe running, and as deployed?"
-        return NodeProbe(node, "unknown", reason=reason, drained=drained)
+        return NodeProbe(node, "unknown", reason=reason, drained=drained, drain_wanted=wanted)
 
 
 def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, each: Each = map) -> NodeProbe:
@@ -108,13 +113,16 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
     """
     states = {state.name: state for state in probe_states(run, nodes, each)}
     _require_known(node, states)
-    if states[node].drained and states[node].state == "withdrawn":
+    if states[node].drain_wanted and states[node].state == "withdrawn":
         return states[node]
     if not force:
         _require_another(node, states)
     folder = DRAIN_PATH.rsplit("/", 1)[0]
-    # The flag is that the file exists: on a full disk it may be empty.
-    order = f"{{ mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}; }} 2>&1; test -e {DRAIN_PATH}"
+    # Whole or not at all: an empty flag would be nobody's wish, and the next deploy would lift it.
+    order = (
+        f"{{ mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}.new"
+        f" && mv -f {DRAIN_PATH}.new {DRAIN_PATH}; }} 2>&1 || {{ rm -f {DRAIN_PATH}.new; exit 1; }}"
+    )
     code, output = run(node, ["sh", "-c", order])
     if code != 0:
         raise _refused(f"{node} could not be drained", f"{DRAIN_PATH} cannot be written there", node, code, output)
@@ -161,15 +169,20 @@ def table(states: Sequence[NodeProbe]) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [f"{state.name}: {state.reason}" for state in states if state.cause != "healthy" and state.reason]
     lines += [f"{state.name}: {text}" for state in states for text in state.problems.values()]
+    lines += [
+        f"{state.name}: taken out of service by a deploy that has not put it back; `anycastlab up` does"
+        for state in states
+        if state.drained and not state.drain_wanted
+    ]
     return "\n".join(lines)
 
 
 def healthy(states: Sequence[NodeProbe]) -> bool:
-    """Every node announces, or was drained on purpose."""
-    return all(state.announced or state.drained for state in states)
+    """Every node announces, or was drained by a person."""
+    return all(state.announced or state.drain_wanted for state in states)
 
 
-def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -> NodeProbe:
+def _parse(node: str, raw: Mapping[str, Any], node_time: float) -> NodeProbe:
     questions = {}
     for name, entry in raw["questions"].items():
         last = entry["last"] or {}
@@ -186,7 +199,6 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float, drained: bool) -
         cause=one_line(str(raw["cause"])),
         reason=one_line(str(raw["reason"])),
         since_s=max(0.0, node_time - float(raw["since"])),
-        drained=drained,
         p95_s=raw["p95_s"],
         questions=questions,
         problems={one_line(str(key)): one_line(str(text)) for key, text in raw["problems"].items()},

@@ -5,7 +5,8 @@ Runs on the node with Debian's Python alone, so it imports nothing of ours. The 
     write beside → let each daemon check its own file → withdraw and wait until the route is gone → move into place
     → restart what must be → wait for a real answer → resume → wait until announced again
 
-Whatever fails before the withdrawal leaves the node as it was. A failure is one sentence on standard error and exit 1.
+Everything that will be needed is written, whole, before anything stops: a disk that is full shows there. Whatever fails
+before the withdrawal leaves the node as it was. A failure is one sentence on standard error and exit 1.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from collections.abc import Callable
 from typing import Any
 
 FRESH = ".anycastlab-new"
+SYSUSERS = "/etc/sysusers.d/"
 FRR_RELOAD_LOG = "/var/log/frr/frr-reload.log"
 _QTYPE_TXT = 16
 _QCLASS_IN = 1
@@ -53,18 +55,21 @@ class Agent:
     def run(self) -> None:
         fresh: list[str] = []
         try:
-            self._sysusers_first()
-            self._write_beside(fresh)
-            self._check()
-            was_up, was_announced = self._link_up(), False
-            if self.order["interrupts"] and was_up:
-                was_announced = self._announced()
-                self._withdraw()
-            self._move_into_place()
+            self._carry_out(fresh)
         finally:
             for path in fresh:
                 if os.path.exists(path):
                     os.unlink(path)
+
+    def _carry_out(self, fresh: list[str]) -> None:
+        self._sysusers_first(fresh)
+        self._write_beside(fresh)
+        self._check()
+        was_up, was_announced = self._link_up(), False
+        if self.order["interrupts"] and was_up:
+            was_announced = self._announced()
+            self._withdraw()
+        self._move_into_place()
         self._effects()
         self._units()
         self._stamp()
@@ -73,7 +78,7 @@ class Agent:
         if self.order["resume"] or (self.order["interrupts"] and was_up):
             self._resume()
         must_serve = self.order["must_serve"]
-        if (must_serve or (was_up and self.order["interrupts"])) and not self._drained():
+        if (must_serve or (was_up and self.order["interrupts"])) and not self._drained_by_a_person():
             self._until(self._link_up, "link_up_s", f"{self.name} answers, but its health probe does not announce it")
             if must_serve or (was_announced and self.order["waits"]):
                 self._until(self._announced, "announced_s", f"{self.name} answers, but FRR does not announce it")
@@ -83,19 +88,53 @@ class Agent:
     def _path(self, path: str) -> str:
         return self.root + path
 
-    def _sysusers_first(self) -> None:
+    def _sysusers_first(self, fresh: list[str]) -> None:
         """Files may belong to users that another of the files brings into being."""
         for file in self.order["files"]:
-            if file["path"].startswith("/etc/sysusers.d/"):
-                self._write(file, self._path(file["path"]))
+            if file["path"].startswith(SYSUSERS):
+                self._beside(file, fresh)
+                self._into_place(file["path"])
         if "sysusers" in self.order["effects"]:
             self._do(["systemd-sysusers"], f"{self.name}: system users could not be made")
 
+    def _others(self) -> list[dict[str, Any]]:
+        return [file for file in self.order["files"] if not file["path"].startswith(SYSUSERS)]
+
     def _write_beside(self, fresh: list[str]) -> None:
-        for file in self.order["files"]:
-            path = self._path(file["path"]) + FRESH
-            fresh.append(path)
-            self._write(file, path)
+        """All that this run will put into place, also what is due only after services were stopped and started."""
+        if self.order["program"]:
+            fresh.append(self._path(self.order["program"]["staged"]))
+        for file in self._others():
+            self._beside(file, fresh)
+        if self.order["adguard"]:
+            self._folder_of_adguard(self.order["adguard"])
+            self._beside(self.order["adguard"], fresh)
+        if self.order["stamps"] is not None:
+            self._beside(_ours(self.order["applied"], json.dumps(self.order["stamps"], indent=1)), fresh)
+        if self.order["interrupts"]:
+            self._beside(_ours(self.order["drained"], self.order["drained_by"]), fresh)
+
+    def _folder_of_adguard(self, file: dict[str, Any]) -> None:
+        folder = os.path.dirname(self._path(file["path"]))
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if not self.root:
+                shutil.chown(folder, file["owner"], file["group"])
+        except LookupError as error:
+            raise StepFailed(f"{self.name} has no user or group for {file['path']}: {error.args[0]}.") from None
+        except OSError as error:
+            raise StepFailed(f"{self.name}: {folder} cannot be made: {error.strerror}.") from None
+
+    def _beside(self, file: dict[str, Any], fresh: list[str]) -> None:
+        path = self._path(file["path"]) + FRESH
+        fresh.append(path)
+        self._write(file, path)
+
+    def _into_place(self, path: str) -> None:
+        try:
+            os.replace(self._path(path) + FRESH, self._path(path))
+        except OSError as error:
+            raise StepFailed(f"{self.name}: {path} cannot be replaced: {error.strerror}.") from None
 
     def _write(self, file: dict[str, Any], path: str) -> None:
         try:
@@ -116,7 +155,7 @@ class Agent:
             raise StepFailed(f"{self.name}: {file['path']} cannot be written: {error.strerror}.") from None
 
     def _check(self) -> None:
-        for file in self.order["files"]:
+        for file in self._others():
             if file["check"]:
                 path = self._path(file["path"]) + FRESH
                 argv = [part.replace("{path}", path) for part in file["check"]]
@@ -151,9 +190,8 @@ class Agent:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _move_into_place(self) -> None:
-        for file in self.order["files"]:
-            path = self._path(file["path"])
-            os.replace(path + FRESH, path)
+        for file in self._others():
+            self._into_place(file["path"])
         program = self.order["program"]
         file = self.order["adguard"]
         if program or file:
@@ -165,21 +203,16 @@ class Agent:
             if program:
                 os.replace(self._path(program["staged"]), self._path(program["path"]))
         if file:
-            folder = os.path.dirname(self._path(file["path"]))
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            if not self.root:
-                shutil.chown(folder, file["owner"], file["group"])
-            self._write(file, self._path(file["path"]) + FRESH)
-            os.replace(self._path(file["path"]) + FRESH, self._path(file["path"]))
+            self._into_place(file["path"])
 
     # -- taking effect ------------------------------------------------------------------------------------------
 
     def _effects(self) -> None:
         effects = self.order["effects"]
         if "sysctl" in effects:
-            paths = [self._path(f["path"]) for f in self.order["files"] if f["path"].startswith("/etc/sysctl.d/")]
-            self._do(["sysctl", "-q", "--system"] if not paths else ["sysctl", "-q", "-p", *paths],
-                     f"{self.name}: kernel settings could not be applied")  # fmt: skip
+            # Our own file alone: somebody else's may hold what this kernel refuses.
+            argv = ["sysctl", "-q", "-p", self._path(self.order["sysctl_config"])]
+            self._do(argv, f"{self.name}: kernel settings could not be applied")
         if self.order["daemon_reload"]:
             self._do(["systemctl", "daemon-reload"], f"{self.name}: systemd could not reread its units")
         if "networkd-reload" in effects and self._active("systemd-networkd.service"):
@@ -213,22 +246,14 @@ class Agent:
             os.close(log)
 
     def _stamp(self) -> None:
-        if self.order["stamps"] is None:
-            return
-        content = base64.b64encode((json.dumps(self.order["stamps"], indent=1) + "\n").encode()).decode()
-        file = {"path": self.order["applied"], "content": content, "owner": "root", "group": "root", "mode": 0o644}
-        path = self._path(file["path"])
-        self._write(file, path + FRESH)
-        os.replace(path + FRESH, path)
+        if self.order["stamps"] is not None:
+            self._into_place(self.order["applied"])
 
     # -- in and out of service ----------------------------------------------------------------------------------
 
     def _withdraw(self) -> None:
-        flag = self._path(self.order["drained"])
-        if not os.path.exists(flag):
-            os.makedirs(os.path.dirname(flag), exist_ok=True)
-            with open(flag, "w", encoding="utf-8") as out:
-                out.write(self.order["drained_by"] + "\n")
+        if not self._drained_by_a_person():
+            self._into_place(self.order["drained"])
         self._do(["ip", "link", "set", "dev", self.order["link"], "down"], f"{self.name}: the link cannot be lowered")
         withdrawn = time.monotonic()
         self._until(
@@ -238,17 +263,17 @@ class Agent:
         time.sleep(max(0.0, self.limits["withdrawn_s"] - (time.monotonic() - withdrawn)))
 
     def _resume(self) -> None:
-        flag = self._path(self.order["drained"])
-        try:
-            with open(flag, encoding="utf-8") as file:
-                ours = file.readline().strip() == self.order["drained_by"]
-        except FileNotFoundError:
-            return
-        if ours:
-            os.unlink(flag)
+        """Lift the flag unless it is a person's; an empty one says nobody's will."""
+        if not self._drained_by_a_person():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(self.order["drained"]))
 
-    def _drained(self) -> bool:
-        return os.path.exists(self._path(self.order["drained"]))
+    def _drained_by_a_person(self) -> bool:
+        try:
+            with open(self._path(self.order["drained"]), encoding="utf-8", errors="replace") as file:
+                return file.readline().strip() not in ("", self.order["drained_by"])
+        except FileNotFoundError:
+            return False
 
     def _link_up(self) -> bool:
         return bool(self._run(["ip", "-o", "link", "show", "dev", self.order["link"], "up"]).stdout.strip())
@@ -319,6 +344,12 @@ class Agent:
             return subprocess.CompletedProcess(argv, 124, "", f"no end after {self.limits['command_s']:g} s")
 
 
+def _ours(path: str, text: str) -> dict[str, Any]:
+    """A small file of root's own."""
+    content = base64.b64encode(f"{text}\n".encode()).decode()
+    return {"path": path, "content": content, "owner": "root", "group": "root", "mode": 0o644}
+
+
 def ask_txt(address: str, port: int, name: str, timeout_s: float) -> str | None:
     """The first string of a TXT record (RFC 1035), asked over UDP; None for anything but a good answer."""
     number = random.randrange(1 << 16)
@@ -360,5 +391,9 @@ def main(order: dict[str, Any]) -> int:
         Agent(order).run()
     except StepFailed as failed:
         print(failed, file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(f"{order['name']}: the deploy stopped at{where}: {error.strerror or error}.", file=sys.stderr)
         return 1
     return 0

@@ -42,6 +42,7 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: b
         "waits": waits,
         "stamps": dict(plan.stamps) if plan.write_stamps else None,
         "applied": layout.APPLIED,
+        "sysctl_config": layout.SYSCTL_CONFIG,
         "drained": layout.DRAINED,
         "drained_by": layout.DRAINED_BY_DEPLOY,
         "link": layout.LINK,

@@ -94,6 +94,15 @@ def order(node: Node, files: Iterable[ManagedFile], fresh_packages: Iterable[str
     }
 
 
+def services_program(node: Node) -> str:
+    """The program that records the services alone, before a package is installed that starts its own at once.
+
+    So a deploy that dies after the packages does not take their services for the owner's.
+    """
+    nothing = order(node, (), ())
+    return standalone(_source(), {**nothing, "files": [], "fresh_units": []})
+
+
 def paths(node: Node, files: Iterable[ManagedFile]) -> list[str]:
     """Every path a deploy writes on `node`, of which `files` are the managed files."""
     adguard = [layout.ADGUARD_PROGRAM, layout.ADGUARD_CONFIG] if node.resolver == "adguardhome" else []

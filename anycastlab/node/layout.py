@@ -19,6 +19,8 @@ ORIGINALS_INDEX: Final = f"{STATE}/originals.json"
 DRAINED: Final = f"{STATE}/drained"  # the probe keeps the link down while this exists
 DRAINED_BY_DEPLOY: Final = "deploy"  # content of the flag when a deploy set it, so that only a deploy lifts it again
 
+SYSCTL_CONFIG: Final = "/etc/sysctl.d/60-anycastlab.conf"
+
 LINK_SCRIPT: Final = f"{LIB}/anycast0"
 PROBE_PROGRAM: Final = f"{LIB}/probe.pyz"
 PROBE_CONFIG: Final = "/etc/anycastlab/probe.json"
@@ -55,9 +57,19 @@ PACKAGES: Final = ("frr", "frr-pythontools", "iproute2", "python3", "python3-dns
 RESOLVER_PACKAGES: Final[dict[ResolverKind, tuple[str, ...]]] = {"adguardhome": (), "unbound": ("unbound",)}
 
 
+def asked_for(drained_by: str) -> bool:
+    """Whether the drain flag with this text is a person's wish. An empty one says nobody's: it is written whole."""
+    return drained_by.strip() not in ("", DRAINED_BY_DEPLOY)
+
+
 def resolver_unit(kind: ResolverKind) -> str:
     """The systemd unit of a resolver."""
     return RESOLVER_UNITS[kind]
+
+
+def wanted_units(kind: ResolverKind) -> tuple[str, ...]:
+    """Units that are enabled and run on a node with `kind`."""
+    return (LINK_UNIT, FRR_UNIT, resolver_unit(kind), ESCALATE_UNIT, PROBE_UNIT)
 
 
 def other_resolver_units(kind: ResolverKind) -> tuple[str, ...]:

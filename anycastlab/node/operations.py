@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pyinfra import context, logger
-from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
+from pyinfra.api import FileUploadCommand, FunctionCommand, QuoteString, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
 from anycastlab.errors import AnycastlabError
@@ -85,7 +85,9 @@ def withdraw_script(node: Node, service: Service) -> str:
     route = f"vtysh -c 'show ip route {service.prefix}' 2>/dev/null | grep -q 'directly connected, {layout.LINK}'"
     tries = round(timing.ROUTE_GONE_LIMIT_S / timing.POLL_S)
     return (
-        f"mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}\n"
+        # Whole or not at all; where it cannot be written, a probe that is stopped keeps the link down as well.
+        f"{{ mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}.new"
+        f" && mv -f {layout.DRAINED}.new {layout.DRAINED}; }} 2>/dev/null || systemctl stop {layout.PROBE_UNIT}\n"
         f"ip link set dev {layout.LINK} down || exit 1\n"
         f"n=0; while {route}; do\n"
         f"  n=$((n + 1)); [ $n -le {tries} ] || {{\n"
@@ -145,7 +147,6 @@ def _program(node: Node, machine: str, source: str) -> plan.Program | None:
 def _wanted(
     site: Site, node: Node, machine: render.Machine, program: plan.Program | None, executing: bool
 ) -> plan.Wanted:
-    unit = layout.resolver_unit(node.resolver)
     adguard = None
     if node.resolver == "adguardhome":
         password = credentials.adguard_password(create=executing) or _LATER
@@ -156,7 +157,7 @@ def _wanted(
     return plan.Wanted(
         name=node.name,
         files=render.files(site, node, machine, certificate),
-        units=(layout.LINK_UNIT, layout.FRR_UNIT, unit, layout.ESCALATE_UNIT, layout.PROBE_UNIT),
+        units=layout.wanted_units(node.resolver),
         unwanted_units=layout.other_resolver_units(node.resolver),
         packages=layout.packages(node.resolver),
         program=program,
@@ -169,6 +170,10 @@ def _wanted(
 def _commands(
     site: Site, node: Node, todo: plan.Plan, keeps: bool, source: str, must_serve: bool, waits: bool
 ) -> Generator[PyinfraCommand, None, None]:
+    if todo.packages and keeps:
+        # A machine without Python has it among the packages; then what comes with them is told by `fresh_packages`.
+        record = "command -v python3 >/dev/null || exit 0; exec python3 -I -"
+        yield StringCommand("sh", "-c", QuoteString(record), _stdin=keep.services_program(node))
     if todo.packages:
         yield StringCommand(_install(todo.packages), _timeout=timing.PACKAGES_LIMIT_S)
     if keeps:
@@ -195,9 +200,19 @@ def render_names(site: Site, node: Node) -> tuple[ManagedFile, ...]:
 
 
 def _install(packages: tuple[str, ...]) -> str:
+    """A shell command that asks nothing: also not about a configuration file of a package that somebody left half-way.
+
+    The file that is there stays. What a killed dpkg left open is finished first, or apt would refuse to begin.
+    """
     names = " ".join(packages)
-    apt = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120"
-    return f"{apt} update && {apt} install --no-install-recommends {names}"
+    keep = "--force-confdef --force-confold"
+    options = " ".join(f"-o Dpkg::Options::={option}" for option in keep.split())
+    apt = f"DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120 {options}"
+    finish = f"DEBIAN_FRONTEND=noninteractive dpkg {keep} --configure -a </dev/null"
+    return (
+        f'[ -z "$(ls -A /var/lib/dpkg/updates 2>/dev/null)" ] || {finish} || true;'
+        f" {apt} update && {apt} install --no-install-recommends {names}"
+    )
 
 
 def _tell(node: Node, todo: plan.Plan, state: facts.NodeState) -> None:

@@ -134,9 +134,9 @@ def make(wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords) ->
     reload = any(file.is_unit for file in changed) or any(state.unit(unit).needs_reload for unit in wanted.units)
     if reload and not any(file.is_unit for file in changed):
         reasons.append("have systemd reread its units")
-    resume = state.drained_by == layout.DRAINED_BY_DEPLOY
+    resume = state.drained_by is not None and not layout.asked_for(state.drained_by)
     if resume:
-        reasons.append("resume: an earlier deploy drained this node and did not finish")
+        reasons.append("resume: an earlier deploy took this node out of service and did not finish")
     return Plan(
         packages=missing,
         files=changed,

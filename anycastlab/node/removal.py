@@ -140,6 +140,9 @@ def script(node: Node, service: Service, removal: Removal) -> str:
         lines.append(f"must cp -a {layout.ORIGINALS}{path} {path}.anycastlab-new")
         lines.append(f"must mv -fT {path}.anycastlab-new {path}")
     lines += [f"must rm -f -- {shlex.quote(path)}" for path in removal.delete]
+    # What a deploy that was killed had written beside them.
+    beside = [shlex.quote(f"{path}.anycastlab-new") for path in (*removal.delete, *removal.restore)]
+    lines += [f"must rm -f -- {' '.join(beside)}"] if beside else []
     lines.append("must systemctl daemon-reload")
     if any(path.startswith(_NETWORKD_CONFIG) for path in removal.delete):
         lines.append(f"must systemctl try-restart {layout.NETWORKD_UNIT}")

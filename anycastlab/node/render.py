@@ -74,7 +74,7 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
             _text("networkd.conf.j2", context),
             restarts=(layout.NETWORKD_UNIT,),
         ),
-        ManagedFile("/etc/sysctl.d/60-anycastlab.conf", _text("sysctl.conf.j2", context), effects=("sysctl",)),
+        ManagedFile(layout.SYSCTL_CONFIG, _text("sysctl.conf.j2", context), effects=("sysctl",)),
         ManagedFile(
             layout.LINK_SCRIPT,
             _text("anycast0.sh.j2", context),

@@ -225,7 +225,7 @@ class Machine:
 
     def _heed_plans(self, now: float) -> None:
         if self.drained:
-            self._settle(False, Cause.DRAINED, "drained by the operator", now)
+            self._settle(False, Cause.DRAINED, "drained", now)
         elif self.stopping:
             self._settle(False, Cause.STOPPING, "the resolver is being stopped on purpose", now)
 

@@ -99,7 +99,7 @@ def metrics(state: Mapping[str, Any]) -> str:
     metric("probe_announce", "gauge", "1 when the node wants to announce the service address", {"": state["announce"]})
     metric("probe_effective", "gauge", "1 when FRR tells the router about it", {"": state["effective"]})
     metric("probe_cause", "gauge", "why", {f'{{cause="{cause}"}}': 1})
-    metric("probe_drained", "gauge", "1 while drained by the operator", {"": state["drained"]})
+    metric("probe_drained", "gauge", "1 while drained, by a person or by a deploy at work", {"": state["drained"]})
     metric("probe_changes_total", "counter", "changes of mind since the probe started", {"": state["changes"]})
     metric(
         "probe_question_good",

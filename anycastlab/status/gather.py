@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from anycastlab.node import layout
 from anycastlab.outside_text import name, one_line
 from anycastlab.site import Node, Site
 from anycastlab.status.answer import Answer
@@ -27,7 +28,7 @@ else say version 'unbound -V | head -n 1'; fi
 say bgp "vtysh -c 'show bgp summary json'"
 say bfd "vtysh -c 'show bfd peers json'"
 say advertised "vtysh -c 'show bgp ipv4 unicast neighbors $2 advertised-routes json'"
-say drained 'test -e /var/lib/anycastlab/drained && echo yes'
+say drained 'test -e /var/lib/anycastlab/drained && echo "yes $(head -c 200 /var/lib/anycastlab/drained | head -n 1)"'
 """
 
 
@@ -90,6 +91,7 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
     bgp = _json(said.get("bgp", ""), {}).get("ipv4Unicast", {}).get("peers", {})
     bfd = {peer.get("peer"): peer.get("status") for peer in _json(said.get("bfd", ""), [])}
     advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
+    drained = said.get("drained", "")
     return replace(
         base,
         architecture=said.get("architecture") or None,
@@ -98,7 +100,8 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
         bgp=_word(bgp.get(str(node.gateway), {}).get("state")),
         bfd=_word(bfd.get(str(node.gateway))),
         announced=str(site.service.prefix) in advertised,
-        drained=said.get("drained") == "yes",
+        drained=bool(drained),
+        drain_wanted=layout.asked_for(drained.removeprefix("yes")),
     )
 
 

@@ -22,6 +22,7 @@ class NodeStatus:
     announced: bool = False
     answers: bool = False
     drained: bool = False
+    drain_wanted: bool = False  # a person took it out of service; else a deploy that did not finish
     problem: str | None = None
     address6: str | None = None  # where it has the IPv6 session; None without an IPv6 service address
 
@@ -70,8 +71,13 @@ class Status:
             if node.problem:
                 found.append(f"{node.name}: {node.problem}")
                 continue
-            if node.drained:
+            if node.drained and node.drain_wanted:
                 continue  # out of service because a person wanted it so
+            if node.drained:
+                found.append(
+                    f"{node.name} was taken out of service by a deploy that has not put it back; `anycastlab up` does."
+                )
+                continue
             if not node.answers:
                 found.append(f"{node.name} does not answer on {node.address}.")
             if node.bgp != "Established":

@@ -33,7 +33,9 @@ class AnnouncedFact(FactBase[bool]):
     def command(self, neighbor: str, prefix: str) -> StringCommand:
         show = shlex.quote(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
         return StringCommand(
-            f"[ -e {layout.DRAINED} ] && echo drained; echo {shlex.quote(prefix)}; vtysh -c {show} 2>/dev/null; true"
+            f'case "$(head -n1 {layout.DRAINED} 2>/dev/null)" in'
+            f' ""|{layout.DRAINED_BY_DEPLOY}) ;; *) echo drained;; esac;'
+            f" echo {shlex.quote(prefix)}; vtysh -c {show} 2>/dev/null; true"
         )
 
     def process(self, output: list[str]) -> bool:

@@ -87,7 +87,8 @@ def _row(node: NodeStatus, version: bool) -> tuple[str | Text, ...]:
     def flag(value: bool) -> Text:
         return Text("yes", _GOOD) if value else Text("no", _BAD)
 
-    announced = Text("drained", "yellow") if node.drained and not node.announced else flag(node.announced)
+    drained = Text("drained", "yellow" if node.drain_wanted else _BAD)
+    announced = drained if node.drained and not node.announced else flag(node.announced)
     resolver = f"{node.resolver} {node.version.removeprefix('v')}" if version and node.version else node.resolver or "-"
     return (
         node.name,

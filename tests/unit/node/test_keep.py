@@ -104,6 +104,22 @@ def test_a_service_whose_package_came_with_us_was_not_running_before(tmp_path: P
     assert units[layout.RESOLVER_UNITS["unbound"]] == Unit(enabled=True, active=True)
 
 
+def test_a_deploy_that_dies_after_the_packages_does_not_take_their_services_for_the_owners(
+    tmp_path: Path, running: set[str]
+) -> None:
+    # given the record of the services from before the packages, and a run that died right after them
+    order = {**keep.order(ADGUARD, (), ()), "files": [], "fresh_units": []}
+    originals.remember(order, root=str(tmp_path))
+    running.add(layout.FRR_UNIT)  # Debian starts what it installs
+    before = keep.parse(record(tmp_path))
+    assert not before.covers(keep.paths(ADGUARD, files("node01")))
+    # when the next run, for which nothing is to be installed, records the rest
+    originals.remember(keep.order(ADGUARD, files("node01"), ()), root=str(tmp_path))
+    after = keep.parse(record(tmp_path))
+    assert after.covers(keep.paths(ADGUARD, files("node01")))
+    assert after.units[layout.FRR_UNIT] == Unit(enabled=False, active=False)
+
+
 @pytest.mark.usefixtures("running")
 def test_a_link_is_kept_as_a_link(tmp_path: Path) -> None:
     write(tmp_path, "/etc/frr/elsewhere", "x")

@@ -25,10 +25,7 @@ def wanted(name: str = "node01", **changes: Any) -> Wanted:
     values: dict[str, Any] = {
         "name": name,
         "files": render.files(SITE, node, render.Machine(name)),
-        "units": (
-            layout.LINK_UNIT, layout.FRR_UNIT, layout.resolver_unit(node.resolver), layout.ESCALATE_UNIT,
-            layout.PROBE_UNIT,
-        ),
+        "units": layout.wanted_units(node.resolver),
         "unwanted_units": layout.other_resolver_units(node.resolver),
         "packages": layout.packages(node.resolver),
         "program": Program("v1", "f" * 64) if adguard else None,
@@ -150,6 +147,8 @@ def test_kernel_settings_that_were_written_but_not_applied_are_applied() -> None
 def test_a_node_that_a_deploy_left_drained_is_resumed_and_a_persons_drain_is_respected() -> None:
     state = done(wanted())
     assert make(wanted(), with_(state, drained_by="deploy")).resume
+    # an empty flag is nobody's: flags are written whole
+    assert make(wanted(), with_(state, drained_by="")).resume
     assert not make(wanted(), with_(state, drained_by="someone")).changes
 
 

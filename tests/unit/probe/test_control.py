@@ -38,7 +38,7 @@ class Home:
     """Nodes whose probes obey the drain flag (or do not)."""
 
     states: dict[str, dict[str, Any] | None]
-    flags: set[str] = field(default_factory=set)
+    flags: dict[str, str] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
     obeys: bool = True
     commands: list[tuple[str, str]] = field(default_factory=list)
@@ -55,14 +55,14 @@ class Home:
             if state is None:
                 return 1, ""
             text = f"{json.dumps(state)}\n{NOW:.9f}\n"
-            return 0, text + ("/var/lib/anycastlab/drained\n" if node in self.flags else "")
+            return 0, text + (f"drained {self.flags[node]}\n" if node in self.flags else "")
         if self.complaint:
             return 2, self.complaint
         out = "echo operator >/var/lib/anycastlab/drained" in command
         if out:
-            self.flags.add(node)
+            self.flags[node] = "operator"
         elif "rm -f /var/lib/anycastlab/drained" in command:
-            self.flags.discard(node)
+            self.flags.pop(node, None)
         else:
             raise AssertionError(command)
         if self.obeys:
@@ -134,7 +134,7 @@ def test_a_state_from_the_future_was_left_by_a_dead_probe(home: Home) -> None:
 def test_draining_withdraws_and_says_by_whom(home: Home) -> None:
     state = drain(home.run, NODES, "node02")
     assert state.state == "withdrawn"
-    assert home.flags == {"node02"}
+    assert home.flags == {"node02": "operator"}
     # Again: nothing to do
     home.commands.clear()
     assert drain(home.run, NODES, "node02").drained
@@ -146,32 +146,32 @@ def test_the_last_one_is_not_drained_unless_forced(home: Home) -> None:
     home.unreachable.add("node02")
     with pytest.raises(DrainError, match="last node that announces"):
         drain(home.run, NODES, "node03")
-    assert home.flags == {"node01"}
+    assert set(home.flags) == {"node01"}
     drain(home.run, NODES, "node03", force=True)
-    assert home.flags == {"node01", "node03"}
+    assert set(home.flags) == {"node01", "node03"}
 
 
 def test_a_drained_node_that_still_announces_does_not_count(home: Home) -> None:
     home.obeys = False
-    home.flags |= {"node01", "node02"}
+    home.flags |= {"node01": "operator", "node02": "operator"}
     with pytest.raises(DrainError, match="last node that announces"):
         drain(home.run, NODES, "node03")
-    assert home.flags == {"node01", "node02"}
+    assert set(home.flags) == {"node01", "node02"}
 
 
 def test_of_two_who_drain_at_the_same_moment_not_both_succeed(home: Home) -> None:
     # Given a second terminal that looked, as this one did, and drains the other node just before this one does
-    home.flags.add("node01")
+    home.flags["node01"] = "operator"
     home.states["node01"] = published("node01", state="withdrawn", effective=False, cause="drained")
 
     def run(node: str, argv: Sequence[str]) -> tuple[int | None, str]:
         if (node, "operator" in " ".join(argv)) == ("node02", True):
-            home.flags.add("node03")
+            home.flags["node03"] = "operator"
         return home.run(node, argv)
 
     with pytest.raises(DrainError, match="node02 is the last node that announces"):
         drain(run, NODES, "node02")
-    assert home.flags == {"node01", "node03"}
+    assert set(home.flags) == {"node01", "node03"}
 
 
 def test_a_node_that_wants_to_announce_but_is_not_told_to_the_router_does_not_count(home: Home) -> None:
@@ -188,6 +188,20 @@ def test_a_probe_that_does_not_obey_is_an_error(home: Home) -> None:
     home.states["node02"] = published("node02", state="withdrawn", effective=False, reason="no resolver")
     with pytest.raises(DrainError, match="does not announce after 0 s: no resolver"):
         undrain(home.run, NODES, "node02", wait_s=0.05)
+
+
+@pytest.mark.parametrize("flag", ["deploy", ""], ids=["a deploy's", "empty"])
+def test_a_drain_that_nobody_asked_for_is_not_healthy_and_no_persons(home: Home, flag: str) -> None:
+    home.flags["node02"] = flag
+    home.states["node02"] = published("node02", state="withdrawn", effective=False, cause="drained")
+    states = probe_states(home.run, NODES)
+    assert (states[1].drained, states[1].drain_wanted) == (True, False)
+    assert not healthy(states)
+    assert "node02: taken out of service by a deploy that has not put it back" in table(states)
+    # a person who drains it signs the flag, so that the next deploy leaves it
+    assert drain(home.run, NODES, "node02").drain_wanted
+    assert home.flags["node02"] == "operator"
+    assert healthy(probe_states(home.run, NODES))
 
 
 def test_putting_back(home: Home) -> None:

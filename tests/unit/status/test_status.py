@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from anycastlab.status.answer import Answer
 from anycastlab.status.gather import node_status, service_status
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
@@ -64,8 +66,16 @@ def test_an_unreachable_node_says_why() -> None:
 
 
 def test_a_drained_node_is_no_complaint() -> None:
-    node = node_status(NODE, SITE, printed(drained="yes", advertised="{}"), ["node01"])
+    node = node_status(NODE, SITE, printed(drained="yes operator", advertised="{}"), ["node01"])
     assert replace(healthy(), nodes=(node,)).complaints() == []
+
+
+@pytest.mark.parametrize("flag", ["deploy", ""], ids=["a deploy's", "empty, as a full disk leaves it"])
+def test_a_drain_that_no_person_asked_for_is_a_complaint(flag: str) -> None:
+    node = node_status(NODE, SITE, printed(drained=f"yes {flag}", advertised="{}"), ["node01"])
+    assert replace(healthy(), nodes=(node,)).complaints() == [
+        "node01 was taken out of service by a deploy that has not put it back; `anycastlab up` does."
+    ]
 
 
 def test_the_router_answering_itself_is_named() -> None:

@@ -98,6 +98,7 @@ def test_the_probes_table_fits_into_80_columns_at_its_worst() -> None:
         reason="nothing answers",
         since_s=3599.0,
         drained=True,
+        drain_wanted=True,
         p95_s=1.9994,
         questions=dict.fromkeys(("resolver", "local", "wan"), bad),
     )

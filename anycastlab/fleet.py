@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
+from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
 from anycastlab.site.load import from_inventory
@@ -53,7 +55,7 @@ class Fleet:
         self._state = State()
         with ctx_state.use(self._state):
             inventory = read(inventory_file, data)
-        self._state.init(inventory, Config())
+        self._state.init(inventory, _config())
         self.inventory = inventory
 
     @cached_property
@@ -116,6 +118,11 @@ class Fleet:
         """Run one command on each of several machines at once."""
         answers = in_parallel(lambda name: self.run(name, commands[name], timeout_s), list(commands))
         return dict(zip(commands, answers, strict=True))
+
+
+def _config() -> Config:
+    """With `--same-sudo-password`, the password that is asked for once."""
+    return Config(SUDO_PASSWORD=getpass("sudo password: ")) if sudo_password_chosen() else Config()
 
 
 def in_parallel(work: Callable[[str], T], names: Sequence[str]) -> list[T]:

@@ -3,6 +3,7 @@
 from pyinfra import host
 from pyinfra.api import deploy
 
+from anycastlab.run.tell import CHECK
 from anycastlab.site import Site
 from anycastlab.status.check import service_answers
 from anycastlab.status.serving import announced
@@ -12,12 +13,12 @@ def check(site: Site) -> None:
     """In the lab a client asks; in a real home this machine does, once for the router's turn."""
     for node in site.nodes:
         if node.host == host.name:
-            announced(name="Check | announced", site=site, node=node)
+            announced(name=f"{CHECK} | announced", site=site, node=node)
     asks = "clients" if site.lab is not None else "router"
     if asks in host.groups:
         _check(site=site)
 
 
-@deploy("Check")
+@deploy(CHECK)
 def _check(site: Site) -> None:
     service_answers(name=f"{site.service.address} answers", site=site)

@@ -1,18 +1,18 @@
-"""`anycastlab up`, `plan` and `down`: pyinfra with our deploy files, and exit codes that a script can use."""
+"""`anycastlab up`, `plan` and `down`: pyinfra with our deploy files, shown to a person (`anycastlab.run`)."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
 from anycastlab.commands.confirm import confirm, yes_option
-from anycastlab.commands.options import data_option, inventory_option, parse_data
+from anycastlab.commands.options import data_option, inventory_option, parse_data, sudo_password_chosen
+from anycastlab.run import outside, show
+from anycastlab.run.colours import coloured
+from anycastlab.run.story import Machine, Story, closing
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -21,18 +21,24 @@ DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 @inventory_option
 @data_option
 @click.option("--limit", multiple=True, help="Only these machines or groups.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every command's output.")
+@click.option("-v", "--verbose", is_flag=True, help="Show everything that pyinfra says.")
 def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: bool) -> int:
     """Build the home or lab, or bring it to what the inventory says. Safe to run again."""
-    return _pyinfra(inventory, DEPLOY, data, limit, ["-y", *(["-v"] if verbose else [])])
+    story, code = _run(inventory, DEPLOY, data, limit, ["-y", *(["-v"] if verbose else [])], verbose=verbose)
+    if code == OK:
+        click.echo(closing(story))
+        for text in story.closings[1:]:
+            click.echo(text)
+    return code
 
 
 @click.command()
 @inventory_option
 @data_option
 @yes_option
+@click.option("-v", "--verbose", is_flag=True, help="Show everything that pyinfra says.")
 @click.argument("names", nargs=-1)
-def down(inventory: str, data: tuple[str, ...], yes: bool, names: tuple[str, ...]) -> int:
+def down(inventory: str, data: tuple[str, ...], yes: bool, verbose: bool, names: tuple[str, ...]) -> int:
     """Remove what `up` made, router objects included, and nothing else. Shows what will be gone, and asks.
 
     With NAMES: only these machines of the lab, whose lines were taken out of the inventory.
@@ -44,7 +50,13 @@ def down(inventory: str, data: tuple[str, ...], yes: bool, names: tuple[str, ...
         from anycastlab.status.removal import will_be_gone
 
         confirm("Remove this?", will_be_gone(Fleet(inventory, parse_data(data)).site), yes=yes)
-    return _pyinfra(inventory, TEARDOWN, data, (), ["-y"])
+    story, code = _run(inventory, TEARDOWN, data, (), ["-y", *(["-v"] if verbose else [])], verbose=verbose)
+    if code == OK:
+        changed = ", ".join(machine.name for machine in story.changed())
+        removed = f"What was ours is removed from {changed}." if changed else "There was nothing to remove."
+        for text in story.closings or [removed]:
+            click.echo(text)
+    return code
 
 
 def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...], *, yes: bool) -> int:
@@ -75,38 +87,75 @@ def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...
 @inventory_option
 @data_option
 @click.option("--limit", multiple=True, help="Only these machines or groups.")
+@click.option("--diff", is_flag=True, help="Every file line by line, and every row of the router; secrets masked.")
 @click.option("--json", "as_json", is_flag=True, help="pyinfra's plan as JSON on standard output.")
-def plan(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], as_json: bool) -> int:
+def plan(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], diff: bool, as_json: bool) -> int:
     """Show what `up` would change, changing nothing. Exit 0: nothing to do, 2: changes pending, 1: error."""
     # Without -y: that would skip the very look at what would change.
-    command = _command(inventory, DEPLOY, data, limit, ["--dry", "--diff", "--json"])
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if result.returncode != 0:
-        return ERROR
-    planned = json.loads(result.stdout)
-    if as_json:
-        click.echo(result.stdout.rstrip())
-    if not planned["plan"]:  # every machine takes part in the barriers
+    story, code = _run(inventory, DEPLOY, data, limit, ["--dry", *(["--diff"] if diff else [])])
+    if code != OK:
+        return code
+    if not story.machines:
         raise click.ClickException("No machine was looked at: --limit names none of the inventory's.")
-    pending = pending_operations(planned["plan"])
-    if not as_json:
-        for host, names in pending.items():
-            click.echo(f"{host}: {len(names)} to change: {', '.join(names)}")
-        total = sum(len(names) for names in pending.values())
-        click.echo(f"{total} operations would change something." if total else "Nothing to do.")
+    pending = story.pending()
+    if as_json:
+        assert story.planned is not None
+        click.echo(json.dumps({"plan": story.planned.pyinfra, "results": None}))
+    else:
+        _show_plan(pending, len(story.machines), diff=diff)
     return PENDING if pending else OK
 
 
-def pending_operations(plan: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Host → names of operations that would change it, from the `plan` list of pyinfra's `--json` output."""
-    pending: dict[str, list[str]] = {}
-    for operation in plan:
-        for host in (*operation["hosts_with_change"], *operation["hosts_with_conditional_change"]):
-            pending.setdefault(host, []).append(operation["name"])
-    return dict(sorted(pending.items()))
+def _show_plan(pending: list[Machine], machines: int, *, diff: bool) -> None:
+    """A summary per machine, then, if wanted, all of it."""
+    if not pending:
+        click.echo("Nothing to do.")
+        return
+    for line in show.summary(pending):
+        click.echo(line)
+    if diff:
+        for machine in pending:
+            click.echo(f"\n{machine.name}")
+            for text in machine.details:
+                click.echo(f"  {coloured(text)}")
+        click.echo()
+    more = "" if diff else " `--diff` shows every line of it."
+    click.echo(f"{len(pending)} of {machines} machines would change.{more}")
 
 
-def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> list[str]:
+def _run(
+    inventory: str,
+    deploy: str,
+    data: tuple[str, ...],
+    limit: tuple[str, ...],
+    extra: list[str],
+    *,
+    verbose: bool = False,
+) -> tuple[Story, int]:
+    """A run to its end: what is known of it, with its errors and warnings shown, and its exit code."""
+    story, work = Story(), outside.Working(_arguments(inventory, deploy, data, limit, extra))
+    shown = show.shown(story, dry="--dry" in extra, verbose=verbose)
+    try:
+        for message in work.messages():
+            story.take(message)
+            shown.see(message)
+    finally:
+        shown.end()
+    if not verbose:
+        show.complaints(story)
+    if work.stopped:
+        again = "plan" if "--dry" in extra else "down" if deploy == TEARDOWN else "up"
+        click.echo(f"Stopped. What was begun is completed by the next `anycastlab {again}`.", err=True)
+        return story, INTERRUPTED
+    if work.code < 0:  # killed by somebody else: it said nothing
+        raise click.ClickException(f"The run was killed by signal {-work.code}. Run it again.")
+    return story, OK if work.code == 0 and story.finished is not None and story.finished.ok else ERROR
+
+
+def _arguments(
+    inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]
+) -> list[str]:
+    """pyinfra's command line."""
     if not Path(deploy).is_file():
         raise click.ClickException(f"There is no {deploy} in {Path.cwd()}. Run this in anycastlab's folder.")
     if not Path(inventory).is_file():  # pyinfra would go on with no machine at all, and report success
@@ -114,20 +163,5 @@ def _command(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[st
     parse_data(data)  # pyinfra answers a value without "=" with a traceback
     options = [part for value in data for part in ("--data", value)]
     options += [part for value in limit for part in ("--limit", value)]
-    return [sys.executable, "-m", "pyinfra", *options, *extra, inventory, deploy]
-
-
-def _pyinfra(inventory: str, deploy: str, data: tuple[str, ...], limit: tuple[str, ...], extra: list[str]) -> int:
-    # Ctrl-C reaches pyinfra by itself (same terminal); wait for it to put things back before saying so.
-    process = subprocess.Popen(_command(inventory, deploy, data, limit, extra))
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            continue
-        break
-    if interrupted:
-        return INTERRUPTED
-    return OK if code == 0 else ERROR
+    options += ["--same-sudo-password"] if sudo_password_chosen() else []
+    return [*options, *extra, inventory, deploy]

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 DEFAULT_INVENTORY = "inventory/lab.py"
 
-inventory_option = click.option(
-    "-i",
-    "--inventory",
-    default=DEFAULT_INVENTORY,
-    show_default=True,
-    help="The pyinfra inventory file of the home or lab.",
-)
+_SUDO = "anycastlab.same_sudo_password"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def inventory_option(command: _Command) -> _Command:
+    """`--inventory`, and with it how its machines are reached: the password for sudo, asked for once."""
+    inventory = click.option(
+        "-i",
+        "--inventory",
+        default=DEFAULT_INVENTORY,
+        show_default=True,
+        help="The pyinfra inventory file of the home or lab.",
+    )
+    same_sudo_password = click.option(
+        "--same-sudo-password",
+        is_flag=True,
+        expose_value=False,
+        callback=_choose_sudo_password,
+        help="Ask once for the password of sudo, for all machines.",
+    )
+    return inventory(same_sudo_password(command))
+
+
+def _choose_sudo_password(context: click.Context, _parameter: click.Parameter, chosen: bool) -> None:
+    context.meta[_SUDO] = chosen
+
+
+def sudo_password_chosen() -> bool:
+    """Whether the running command was given `--same-sudo-password`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_SUDO))
+
+
 data_option = click.option(
     "--data", multiple=True, metavar="KEY=VALUE", help="Override a setting for this run; may be given several times."
 )

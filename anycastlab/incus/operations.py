@@ -1,6 +1,6 @@
 """pyinfra operations: an instance is as described, is gone, or a whole lab is gone.
 
-Each looks, tells under `--diff` what it would do, and only then yields. The work itself is a plain function that
+Each looks, tells what it would do, and only then yields. The work itself is a plain function that
 pyinfra calls while it executes; what fails in it is one sentence and a failed host.
 """
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyinfra import host, logger, state
 from pyinfra.api import FunctionCommand, operation
-from pyinfra.api.output import format_text
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.lab.topology import InstanceSpec, Lab
+from anycastlab.run import tell
 
 from . import desired, instances, labs
 from .connector import IncusConnector
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Commands = Generator[FunctionCommand, None, None]
 
 _VERBS = {"recreate": "remake the half-made", "rebuild": "delete and recreate"}
-_COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 @operation()
@@ -54,7 +53,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
         connector.see_empty()
 
     # A refusal that is carried out speaks for itself.
-    if _first_look() and (words := todo.notice or ("" if state.is_executing else todo.blocked)):
+    if tell.first_look() and (words := todo.notice or ("" if state.is_executing else todo.blocked)):
         host.log(words, logger.warning)
     if todo.blocked:
         yield _command(_refuse, todo.blocked)
@@ -63,12 +62,7 @@ def instance(spec: InstanceSpec, image: str, lab: Lab, rebuild: bool = False) ->
         host.noop(f"instance {spec.name} is as described")
         return
     networks = list(dict.fromkeys(nic.network for nic in spec.nics))
-    if _shows_diff():
-        lines = list(map(str, todo.changes))
-        if todo.step in ("create", "recreate", "rebuild"):
-            ground = [f"+ {thing}" for thing in _missing_ground(lab, networks)]
-            lines = [*ground, f"+ instance {spec.name}: project {lab.project}, image {image}", *lines]
-        _show(f"Will {_VERBS.get(todo.step, todo.step)} instance {spec.name}", lines)
+    tell.change(f"{_VERBS.get(todo.step, todo.step)} the container", lambda: _details(spec, image, lab, networks, todo))
     yield _command(_carry_out, spec, image, lab, networks, todo)
 
 
@@ -82,8 +76,7 @@ def absent(instance: str, lab: Lab) -> Commands:
     if not labs.owned(actual, lab):
         yield _command(_refuse, f"The instance {instance} was not made by lab {lab.name}; it is left alone.")
         return
-    if _shows_diff():
-        _show(f"Will delete instance {instance}", [])
+    tell.change(f"delete the container {instance}")
     yield _command(_delete, instance, lab)
 
 
@@ -99,13 +92,12 @@ def remove_lab(lab: Lab, images: bool = False, pool: bool = False) -> Commands:
     except AnycastlabError as error:
         yield _command(_refuse, str(error))
         return
-    if there.foreign and _first_look():
+    if there.foreign and tell.first_look():
         host.log(f"left alone, not made by lab {lab.name}: {', '.join(there.foreign)}", logger.warning)
     if there.empty:
         host.noop(f"nothing is left of lab {lab.name}")
         return
-    if _shows_diff():
-        _show(f"Will remove lab {lab.name}", there.lines())
+    tell.change(f"remove the lab {lab.name}", there.lines)
     yield _command(_clear, lab, images, pool)
 
 
@@ -173,17 +165,9 @@ def _missing_ground(lab: Lab, networks: list[str] | tuple[str, ...]) -> list[str
     return missing + [f"bridge {name}" for name in networks if not host.get_fact(IncusNetwork, network=name)]
 
 
-def _first_look() -> bool:
-    """Whether this run of the generator is the one whose words the person should see (it runs again to execute)."""
-    return not state.is_executing or not state.should_check_for_changes()
-
-
-def _shows_diff() -> bool:
-    return bool(state.config.DIFF) and _first_look()
-
-
-def _show(headline: str, lines: list[str]) -> None:
-    # At one go: every look at the server lets another host speak.
-    host.log(headline)
-    for line in lines:
-        logger.info("  %s", format_text(line, _COLOURS.get(line[:1])))
+def _details(spec: InstanceSpec, image: str, lab: Lab, networks: list[str], todo: Plan) -> list[str]:
+    lines = list(map(str, todo.changes))
+    if todo.step not in ("create", "recreate", "rebuild"):
+        return lines
+    ground = [f"+ {thing}" for thing in _missing_ground(lab, networks)]
+    return [*ground, f"+ instance {spec.name}: project {lab.project}, image {image}", *lines]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 
-from pyinfra import host, logger, state
+from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, operation
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.image import apart
 from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.incus.facts import IncusAlias, IncusServer
+from anycastlab.run import tell
 
 LOCAL = "local"
 
@@ -48,8 +49,7 @@ def base_image(image: str, release: int) -> Generator[FunctionCommand, None, Non
     if host.get_fact(IncusAlias, alias=alias) is not None:
         host.noop(f"image {alias} is there")
         return
-    if state.config.DIFF and not state.is_executing:
-        host.log(f"Will build the image {alias}" + (f" from {image}" if ":" in image else ""))
+    tell.change(f"build the image {alias}" + (f" from {image}" if ":" in image else ""))
     yield FunctionCommand(_build, ("" if image == LOCAL else image, release), {})
 
 

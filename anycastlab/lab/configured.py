@@ -12,11 +12,12 @@ import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pyinfra import host, logger, state
+from pyinfra import host, state
 from pyinfra.api import FactBase, FileUploadCommand, StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.node.managed import ManagedFile
+from anycastlab.run import tell
 
 STAMP = "/var/lib/anycastlab/started-with"
 
@@ -68,6 +69,9 @@ def wanted(file: ManagedFile) -> str:
     return f"{file.sha256} {file.mode:o} {file.owner}:{file.group}"
 
 
+_BESIDE = ".anycastlab-new"
+
+
 @operation()
 def configured(
     files: Callable[[bool], tuple[ManagedFile, ...]], units: tuple[str, ...] = ()
@@ -85,16 +89,25 @@ def configured(
     if not changed and not stale:
         host.noop("files and services are as described")
         return
-    if state.config.DIFF and not state.is_executing:
-        host.log(f"Will change {len(changed)} files and (re)start {', '.join(units) or 'nothing'}")
-        for file in changed:
-            sign = "~" if file.path in actual.files else "+"
-            logger.info(f"  {sign} {file.path} ({len(file.content)} bytes, {file.mode:o}, {file.owner}:{file.group})")
+    tell.change(
+        _summary(len(changed), units), lambda: [_line(file, known=file.path in actual.files) for file in changed]
+    )
     folders = sorted({shlex.quote(f.path.rpartition("/")[0]) for f in wanted_files} | {STAMP.rpartition("/")[0]})
     yield StringCommand(f"mkdir -p {' '.join(folders)}")
     for file in changed:
-        yield FileUploadCommand(io.BytesIO(file.content), file.path)
-        path = shlex.quote(file.path)
-        yield StringCommand(f"chown {file.owner}:{file.group} {path} && chmod {file.mode:o} {path}")
+        # Beside it first: a run that is killed leaves the old file or the new one.
+        beside, path = shlex.quote(f"{file.path}{_BESIDE}"), shlex.quote(file.path)
+        yield FileUploadCommand(io.BytesIO(file.content), f"{file.path}{_BESIDE}")
+        own = f"chown {file.owner}:{file.group} {beside} && chmod {file.mode:o} {beside}"
+        yield StringCommand(f"{own} && mv -f {beside} {path}")
     start = [f"systemctl daemon-reload && systemctl enable -q {' '.join(units)} && systemctl restart {' '.join(units)}"]
     yield StringCommand(" && ".join([*(start if units else []), f"echo {stamp} > {STAMP}"]))
+
+
+def _summary(files: int, units: tuple[str, ...]) -> str:
+    parts = [f"write {files} file{'s' if files > 1 else ''}"] if files else []
+    return "; ".join([*parts, *([f"restart {', '.join(units)}"] if units else [])]) or "note what was written"
+
+
+def _line(file: ManagedFile, *, known: bool) -> str:
+    return f"{'~' if known else '+'} {file.path} ({len(file.content)} bytes, {file.mode:o}, {file.owner}:{file.group})"

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import Final
 
-from pyinfra import host, logger, state
+from pyinfra import host
 from pyinfra.api import FactBase, StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.lab import specs, topology
+from anycastlab.run import tell
 from anycastlab.site import Node
 
 _DROP_IN: Final = "/etc/systemd/network/10-{interface}.network.d/ipv6.conf"  # beside the first boot's own file
@@ -164,9 +165,9 @@ def addresses(legs: tuple[Leg, ...]) -> Generator[StringCommand, None, None]:
     if not todo:
         host.noop("IPv6 addresses are as described")
         return
-    if state.config.DIFF and not state.is_executing:
-        host.log(f"Will change the IPv6 addresses: {', '.join(leg.prefix for leg in legs) or 'none any more'}")
-        for leg in legs:
-            logger.info(f"  + {leg.interface} {leg.prefix}")
+    tell.change(
+        f"change the IPv6 addresses: {', '.join(leg.prefix for leg in legs) or 'none any more'}",
+        lambda: [f"+ {leg.interface} {leg.prefix}" for leg in legs],
+    )
     for command in todo:
         yield StringCommand(command)

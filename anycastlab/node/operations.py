@@ -34,6 +34,7 @@ from anycastlab.node import (
 )
 from anycastlab.node.errors import NodeError
 from anycastlab.node.managed import ManagedFile
+from anycastlab.run import tell
 from anycastlab.site import Node, Service, Site
 
 _PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
@@ -67,7 +68,7 @@ def configure(
     if not todo.changes:
         context.host.noop(f"{node.name} is as it should be")
         return
-    _tell(node, todo, state)
+    _tell(todo, state)
     yield from _commands(site, node, todo, keeps, adguardhome_source, must_serve, waits)
 
 
@@ -215,19 +216,15 @@ def _install(packages: tuple[str, ...]) -> str:
     )
 
 
-def _tell(node: Node, todo: plan.Plan, state: facts.NodeState) -> None:
-    """Say what is going to happen: once, in the prepare phase or, where that is skipped, right before it happens."""
-    if context.state.is_executing and context.state.should_check_for_changes():
-        return
-    lines = [show.headline(node.name, todo)]
-    if context.state.config.DIFF:
-        old: dict[str, str] = {}
+def _tell(todo: plan.Plan, state: facts.NodeState) -> None:
+    """Say what is going to happen; the present text of files is only read where differences are to be seen."""
+
+    def details() -> list[str]:
         readable = tuple(file.path for file in todo.files if file.path in state.files and show.is_text(file))
-        if readable:
-            old = context.host.get_fact(facts.ContentFact, paths=readable)
-        lines += show.details(todo, old)
-    for line in lines:
-        context.host.log(show.coloured(line))
+        old = context.host.get_fact(facts.ContentFact, paths=readable) if readable else {}
+        return show.details(todo, old)
+
+    tell.change(show.headline(todo), details)
 
 
 def fail(state: Any, host: Any, sentence: str) -> bool:  # noqa: ARG001  (pyinfra hands `state` over by that name)

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
-import click
 from pyinfra import context
 from pyinfra.api import FunctionCommand, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
@@ -20,6 +19,7 @@ from anycastlab.node import facts, keep, layout, operations, timing
 from anycastlab.node.errors import NodeError
 from anycastlab.node.facts import NodeState
 from anycastlab.node.keep import Record, Unit
+from anycastlab.run import tell
 from anycastlab.site import Node, Service, Site
 
 # Ours alone, in the order they are stopped in: whoever could raise the link first.
@@ -80,11 +80,7 @@ def removed(site: Site, node: Node) -> Generator[PyinfraCommand, None, None]:
     if not removal.changes:
         context.host.noop(f"nothing of anycastlab is on {node.name}")
         return
-    if not context.state.is_executing or not context.state.should_check_for_changes():
-        context.host.log(f"Will remove anycastlab from {node.name}")
-        for line in removal.lines() if context.state.config.DIFF else ():
-            colour = {"-": "red", "~": "yellow"}[line[0]]
-            context.host.log(click.style(line, fg=colour))
+    tell.change("remove what is ours", removal.lines)
     yield StringCommand(script(node, site.service, removal), _timeout=timing.CONFIGURE_LIMIT_S)
 
 

@@ -6,8 +6,6 @@ import difflib
 import re
 from typing import Final
 
-import click
-
 from anycastlab.node.managed import ManagedFile
 from anycastlab.node.plan import Plan
 
@@ -16,7 +14,7 @@ _PASSWORD = re.compile(r"(\bpassword:?\s+)\S+", re.IGNORECASE)
 _MOST_LINES: Final = 400  # of one file's diff; a blocklist of a hundred thousand names need not be read whole
 
 
-def headline(name: str, plan: Plan) -> str:
+def headline(plan: Plan) -> str:
     """What happens to a node, in one line."""
     parts = []
     if plan.packages:
@@ -35,7 +33,7 @@ def headline(name: str, plan: Plan) -> str:
         parts.append("resume")
     if not parts:
         parts = list(plan.reasons)
-    return f"Will configure {name}: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def details(plan: Plan, old: dict[str, str]) -> list[str]:
@@ -49,12 +47,6 @@ def details(plan: Plan, old: dict[str, str]) -> list[str]:
 def is_text(file: ManagedFile) -> bool:
     """Whether a difference of this file can be read."""
     return not file.path.endswith(".pyz")
-
-
-def coloured(line: str) -> str:
-    """The line in a diff's usual colours (pyinfra takes them off where the output is no terminal)."""
-    colour = {"+": "green", "-": "red", "~": "yellow", "@": "cyan"}.get(line[:1])
-    return click.style(line, fg=colour) if colour else line
 
 
 def masked(text: str) -> str:

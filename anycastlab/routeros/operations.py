@@ -1,8 +1,8 @@
 """pyinfra operations for the router: `configure(site)` and `remove(site)`.
 
 Both read, plan, and yield one command that applies the whole plan, because it is one change: all of it or nothing.
-The plan is printed while pyinfra prepares (with `--diff` or `--dry`), before the first yield, and nothing else happens
-then. In a dry run nothing is ever written.
+The plan is told while pyinfra prepares, before the first yield, and nothing else happens then. In a dry run
+nothing is ever written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from pyinfra import context, host, logger
 from pyinfra.api import FunctionCommand, OperationError, operation
-from pyinfra.api.output import echo
 from pyinfra.api.state import StateStage
 
 from anycastlab.paths import state_dir
@@ -28,9 +27,10 @@ from anycastlab.routeros.facts import RouterMenus, RouterVersion
 from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
 from anycastlab.routeros.reading import Reading, fresh, reading_from
-from anycastlab.routeros.render import render_text
+from anycastlab.routeros.render import render_text, summary
 from anycastlab.routeros.verify import Asker, Explain, verify
 from anycastlab.routeros.worth import required_nodes
+from anycastlab.run import tell
 from anycastlab.site.load import router_version
 from anycastlab.site.model import Site
 
@@ -55,10 +55,11 @@ def configure(
     """
     reading = _reading()
     planned = plan_site(site, reading, originals.load(state_dir(), reading.host))
-    _show(planned)
     if not planned.changes:
+        _tell_notes(planned)
         host.noop(f"router {reading.host} is as it should be")
         return
+    _show(planned)
     yield FunctionCommand(_apply, (planned, site, check, ask, explain), {})
 
 
@@ -70,10 +71,10 @@ def remove(site: Site) -> Generator[FunctionCommand, None, None]:
     """
     reading = _reading()
     planned = plan_removal(site, reading, originals.load(state_dir(), reading.host))
-    _show(planned)
     if not planned.changes:
         host.noop(f"router {reading.host} has nothing of ours")
         return
+    _show(planned)
     yield FunctionCommand(_remove, (planned,), {})
 
 
@@ -96,15 +97,15 @@ def _reading() -> Reading:
 
 
 def _show(planned: Planned) -> None:
-    """Prints the plan once, in the prepare phase. `--dry --diff` and `--diff` show it all, else the log level does."""
-    state = context.state
-    if state.current_stage == StateStage.Execute:
-        return
-    text = render_text(planned.plan, planned.reading.host)
-    if state.config.DIFF and planned.changes:
-        echo(text, err=True)
-    else:
-        logger.debug(text)
+    """Tells the plan; with `--diff` row by row."""
+    _tell_notes(planned)
+    tell.change(summary(planned.plan), lambda: render_text(planned.plan, planned.reading.host).splitlines())
+
+
+def _tell_notes(planned: Planned) -> None:
+    if tell.first_look():
+        for note in planned.plan.notes:
+            host.log(note, logger.warning)
 
 
 def _apply(
@@ -124,7 +125,7 @@ def _apply(
         required = required_nodes(planned, site, before)
         outcome = verify(session, site, required=required, ask=ask, explain=explain)
         for line in outcome.lines():
-            host.log(line, log_func=logger.info if outcome.ok else logger.warning)
+            host.log(line)
         outcome.raise_if_failed(session.host)
 
     def run() -> None:
@@ -151,6 +152,7 @@ def _remove(state: State, host: Host, planned: Planned) -> bool:
 def _run(connection: Connection, planned: Planned, host: Host, site: Site | None, check: Check | None) -> Path:
     with _interruptible():
         applied = apply(connection, planned, state_dir(), site=site, check=check, log=host.log)
+    tell.closing(f"The router's rows as they were before: {applied.backup}")
     for note in applied.notes:
         host.log(note)
     return applied.backup

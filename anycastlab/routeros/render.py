@@ -23,7 +23,7 @@ def render_text(plan: Plan, host: str = "") -> str:
     where = f"Router {host}" if host else "Router"
     if not plan:
         return "\n".join([f"{where}: nothing to change.", *(f"  note: {note}" for note in plan.notes)])
-    lines = [f"{where}: {_summary(plan)}."]
+    lines = [f"{where}: {summary(plan)}."]
     lines += [f"  note: {note}" for note in plan.notes]
     menu = ""
     for step in sorted(plan.steps, key=_reading_order(plan)):
@@ -59,7 +59,8 @@ def masked(name: str, value: str | None) -> str:
     return lines(text.replace("\r", ""), MOST_SHOWN)
 
 
-def _summary(plan: Plan) -> str:
+def summary(plan: Plan) -> str:
+    """How many rows, in a line."""
     counts = [
         (len(plan.of(Add)), "to add"),
         (len(plan.of(Change)), "to change"),

@@ -1,7 +1,7 @@
 """A pyinfra operation that changes nothing: the service address answers, or the run has failed.
 
-It is a no-op wherever an answer comes at once, so a run that changes nothing shows no change. Where none comes yet (an
-empty lab while planning, or sessions that are just coming up) it waits for one.
+It is a no-op wherever an answer comes at once, so a run that changes nothing shows no change. Where none comes yet
+(sessions that are just coming up) it waits for one. A plan does not ask.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from pyinfra import context, host, logger
 from pyinfra.api import FactBase, FunctionCommand, StringCommand, operation
 
+from anycastlab.run import tell
 from anycastlab.site import Site
 from anycastlab.status import ask
 from anycastlab.status.asking import command
@@ -41,11 +42,17 @@ class ServiceAnswer(FactBase[list[str] | None]):
 @operation()
 def service_answers(site: Site) -> Generator[FunctionCommand, None, None]:
     """The service address gives this host an answer."""
-    address = str(site.service.address)
-    if _answer(site) is not None:
-        host.noop(f"{address} answers")
+    if not context.state.is_executing:
+        return  # what is planned may not be there yet, and a check is no change
+    if answer := _answer(site):
+        _tell(site, answer)
+        host.noop(f"{site.service.address} answers")
         return
     yield FunctionCommand(_wait, (site,), {})
+
+
+def _tell(site: Site, answer: list[str]) -> None:
+    tell.closing(f"{site.service.address} answered by {', '.join(text.strip(chr(34)) for text in answer)}")
 
 
 def _answer(site: Site) -> list[str] | None:
@@ -60,7 +67,8 @@ def _answer(site: Site) -> list[str] | None:
 def _wait(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG001
     end = time.monotonic() + FIRST_ANSWER_LIMIT_S
     while time.monotonic() < end:
-        if _answer(site) is not None:
+        if answer := _answer(site):
+            _tell(site, answer)
             return True
         time.sleep(POLL_S)
     sentence = f"The service address {site.service.address} gave no answer within {FIRST_ANSWER_LIMIT_S:g} s."

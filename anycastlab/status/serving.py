@@ -51,6 +51,8 @@ class AnnouncedFact(FactBase[bool]):
 @operation()
 def announced(site: Site, node: Node) -> Generator[FunctionCommand, None, None]:
     """The node announces the service address to the router."""
+    if not context.state.is_executing:
+        return  # what is planned may not be there yet, and a check is no change
     if _announced(context.host, site, node):
         host.noop(f"{node.name} is announced")
         return

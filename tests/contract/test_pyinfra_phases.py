@@ -178,5 +178,5 @@ instance(name="Instance", spec=spec, image="some-image", lab=lab)
 
 def test_our_instance_operation_plans_on_a_fake_host(pyinfra: Pyinfra) -> None:
     text = pyinfra(INSTANCE, "--dry", "--diff", hosts=("@fake/node01",))
-    assert "Will create instance node01" in text
+    assert "Will create the container" in text
     assert "+ bridge zz-dns" in text

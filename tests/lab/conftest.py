@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,6 +104,12 @@ class RunningLab:
     @property
     def project(self) -> str:
         return "anycastlab" if self.name == "lab" else f"anycastlab-{self.name}"
+
+
+def changed_by(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The machines that an `anycastlab up` says it changed, by its closing sentence."""
+    (said,) = re.findall(r"(?:; |^)(?:changed: (.*)|nothing changed)\.$", result.stdout, re.MULTILINE | re.IGNORECASE)
+    return said.split(", ") if said else []
 
 
 @dataclass

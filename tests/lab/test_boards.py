@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 
 from anycastlab.node import layout
 from tests.lab.board_lab import MISSING_PACKAGE, OWNERS_FRR, Board, BoardLab
-from tests.lab.test_deploy import ask, changes
+from tests.lab.conftest import changed_by
+from tests.lab.test_deploy import ask
 
 
 @dataclasses.dataclass
@@ -57,11 +59,11 @@ def run(lab: BoardLab, *arguments: str) -> str:
 
 def test_a_plan_shows_everything_and_changes_nothing(bare: Bare) -> None:
     before = {board.instance: bare.lab.manifest(board) for board in bare.lab.boards}
-    result = bare.lab.command("plan", "-i", bare.lab.inventory)
+    result = bare.lab.command("plan", "--diff", "-i", bare.lab.inventory)
     output = result.stdout + result.stderr
     assert result.returncode == 2, output
     for name in ("node01", "node02"):
-        assert f"Will configure {name}: " in output
+        assert f"\n{name}  " in f"\n{output}"
     for part in (
         f"install {MISSING_PACKAGE}",
         "install AdGuard Home",
@@ -138,7 +140,7 @@ def test_a_second_run_over_ssh_changes_nothing(boards: BoardLab) -> None:
     before = {board.instance: boards.manifest(board) for board in boards.boards}
     running = {board.instance: boards.sh(board, started) for board in boards.boards}
     result = boards.up(*(option for board in boards.boards for option in ("--limit", board.host)))
-    assert changes(result.stdout + result.stderr).split()[1:3] == ["-", "-"], result.stdout + result.stderr
+    assert changed_by(result) == [], result.stdout + result.stderr
     for board in boards.boards:
         changed = differences(before[board.instance], boards.manifest(board))
         # What the services write as they go: statistics, and the probe's state each second.
@@ -174,7 +176,7 @@ def test_removal_gives_the_board_back(bare: Bare, boards: BoardLab, which: int) 
     assert boards.sh(board, f"cat {layout.FRR_CONFIG}") == OWNERS_FRR.decode()
 
     again = run(boards, "-y", *arguments)
-    assert changes(again).split()[1:3] == ["-", "-"], again
+    assert re.search(r"Grand total +\d+ +- +- ", again), again
 
 
 def test_a_removed_board_can_be_deployed_again(boards: BoardLab) -> None:

@@ -146,7 +146,7 @@ def test_what_a_killed_run_left_is_made_anew(one: str, rest: Rest, pyinfra: Pyin
 def test_rebuild_makes_it_anew_and_its_plan_is_that_of_an_empty_machine(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
     execute(rest, one, ["touch", "/root/old"])
     plan = pyinfra(["@incus/m1"], DEPLOY, "--dry", "--diff", "--data", "rebuild=m1")
-    assert "Will delete and recreate instance m1" in plan.text
+    assert "Will delete and recreate the container" in plan.text
     assert re.search(r"Line +1 ", plan.text), plan.text
     assert execute(rest, one, ["test", "-e", "/root/old"]).ok
     assert run_again(pyinfra, ["@incus/m1"], "--data", "rebuild=m1").code == 0
@@ -258,7 +258,7 @@ absent(name="Absent", instance="m1", lab=Lab("NAME"))
 
 
 def test_absent_deletes_once(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
-    assert "Will delete instance m1" in pyinfra(["@local"], ABSENT, "--dry", "--diff").text
+    assert "Will delete the container m1" in pyinfra(["@local"], ABSENT, "--dry", "--diff").text
     assert rest.find(f"/instances/{one}") is not None
     assert pyinfra(["@local"], ABSENT, "-y").count("Success") == 1
     assert rest.find(f"/instances/{one}") is None

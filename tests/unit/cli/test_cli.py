@@ -10,7 +10,6 @@ import click
 import pytest
 
 from anycastlab import cli
-from anycastlab.commands import deploy
 from anycastlab.errors import AnycastlabError
 
 
@@ -94,12 +93,3 @@ def test_up_outside_the_products_folder(
 def test_up_with_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["up", "-i", "inventory/nowhere.py"]) == 1
     assert "There is no inventory file inventory/nowhere.py." in capsys.readouterr().err
-
-
-def test_pending_operations_are_grouped_by_machine() -> None:
-    plan = [
-        {"name": "Instance", "hosts_with_change": ["b", "a"], "hosts_with_conditional_change": []},
-        {"name": "Configure", "hosts_with_change": [], "hosts_with_conditional_change": ["a"]},
-        {"name": "Barrier", "hosts_with_change": [], "hosts_with_conditional_change": []},
-    ]
-    assert deploy.pending_operations(plan) == {"a": ["Instance", "Configure"], "b": ["Instance"]}

@@ -14,9 +14,8 @@ def test_the_headline_names_what_stops() -> None:
     found = plan.make(
         wanted("node02"), NodeState(present=True, packages=frozenset(layout.packages("unbound"))), PASSWORDS
     )
-    assert show.headline("node02", found) == (
-        "Will configure node02: write 16 files; restart anycast0, frr, unbound, anycastlab-probe; "
-        "start anycastlab-escalate.path"
+    assert show.headline(found) == (
+        "write 16 files; restart anycast0, frr, unbound, anycastlab-probe; start anycastlab-escalate.path"
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.connect import connect_all
@@ -29,7 +29,6 @@ HOST = "@routeros/127.0.0.1"
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
-    monkeypatch.setattr("pyinfra.api.output._echo", click.echo)  # as pyinfra's command line does
     monkeypatch.delenv("ANYCASTLAB_ROUTER_USER", raising=False)
     monkeypatch.delenv("ANYCASTLAB_ROUTER_PASSWORD", raising=False)
     return tmp_path
@@ -82,10 +81,33 @@ def test_a_deploy_configures_the_router_and_a_second_one_changes_nothing(router:
     assert len(router.writes()) == writes
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(router: RunningRouter, capsys: pytest.CaptureFixture[str]) -> None:
+class Listener:
+    """Hears what operations tell."""
+
+    def __init__(self) -> None:
+        self.summary = ""
+        self.details = ""
+
+    def change(self, host: str, summary: str, details: list[str]) -> None:
+        assert host
+        self.summary, self.details = summary, "\n".join(details)
+
+    def closing(self, sentence: str) -> None:
+        raise AssertionError(f"nothing has come to an end: {sentence}")
+
+
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> Listener:
+    heard = Listener()
+    monkeypatch.setattr("anycastlab.run.tell._teller", heard)
+    return heard
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(router: RunningRouter, listener: Listener) -> None:
     op = deploy(router, dry=True, diff=True)
     assert op.will_change
-    shown = capsys.readouterr().err
+    assert re.fullmatch(r"\d+ to add, \d+ to change", listener.summary)
+    shown = listener.details
     assert "+ anycastlab:connection:node01" in shown
     assert "ipv4-multipath-hash-policy: l3 -> l4" in shown
     assert router.writes() == []
@@ -101,7 +123,7 @@ def test_removal_leaves_no_row_and_gives_settings_back(router: RunningRouter) ->
     assert router.rows("/routing/bgp/connection") == []
 
 
-def test_a_router_that_does_not_exist_yet_still_gives_a_full_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_router_that_does_not_exist_yet_still_gives_a_full_plan(listener: Listener) -> None:
     site = make_site()
     _, op = run(
         1,
@@ -112,7 +134,7 @@ def test_a_router_that_does_not_exist_yet_still_gives_a_full_plan(capsys: pytest
         router_version="7.22.3",
     )
     assert op.will_change
-    shown = capsys.readouterr().err
+    shown = listener.details
     assert "anycastlab:connection:node03" in shown
     assert "multipath: 8" in shown
 

@@ -33,6 +33,9 @@ POLL_S = 0.2
 _DEFAULTS = {entry.name: entry.default for entry in ProbeConfig.__dataclass_fields__.values()}
 STATE_PATH = str(_DEFAULTS["state_path"])
 DRAIN_PATH = str(_DEFAULTS["drain_path"])
+# Prints the state, the node's clock, and `drained` with the flag's first line if it is there.
+_FLAG = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
+READ_COMMAND = f"cat {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; }}; :"
 # What the flag says, so that a deploy, which drains for itself, does not put back what a person took out.
 DRAINED_BY_OPERATOR = "operator"
 
@@ -49,6 +52,13 @@ class Question:
     outcome: str = ""
     latency_s: float | None = None
     detail: str = ""
+    age_s: float | None = None
+    """Seconds since that result."""
+
+    @property
+    def bad(self) -> bool:
+        """Answered wrongly or not at all; the very first results count before the probe has made up its mind."""
+        return self.good is False or (self.good is None and self.outcome not in ("", "ok"))
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,11 @@ class NodeProbe:
     questions: dict[str, Question] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def wan_bad(self) -> bool:
+        """Whether the last internet names it asked for did not resolve there."""
+        return "wan" in self.questions and self.questions["wan"].bad
+
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
         return asdict(self)
@@ -81,11 +96,14 @@ def probe_states(run: Run, nodes: Sequence[str], each: Each = map) -> list[NodeP
 
 def read_state(run: Run, node: str) -> NodeProbe:
     """One node's state; `unknown` with the reason when it cannot be read or is out of date."""
-    flag = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
-    code, output = run(node, ["sh", "-c", f"cat {STATE_PATH} && echo && date +%s.%N && {{ {flag}; }}; :"])
+    code, output = run(node, ["sh", "-c", READ_COMMAND])
     if code is None:
         return NodeProbe(node, "unknown", reason="the node cannot be reached")
-    lines = output.splitlines()
+    return parse_state(node, output.splitlines())
+
+
+def parse_state(node: str, lines: Sequence[str]) -> NodeProbe:
+    """What `READ_COMMAND` printed on a node. Pure."""
     try:
         raw, node_time = json.loads(lines[0]), float(lines[1])
     except (IndexError, ValueError, RecursionError):
@@ -93,11 +111,11 @@ def read_state(run: Run, node: str) -> NodeProbe:
     drained = len(lines) > 2
     wanted = drained and layout.asked_for(lines[2].removeprefix("drained"))
     try:
-        age = node_time - float(raw["written"])
+        late = node_time - float(raw["written"])
         # Written in the future: by one that died before the clock was set back.
-        if raw["cause"] == "stopped" or abs(age) > STALE_S:
+        if raw["cause"] == "stopped" or abs(late) > STALE_S:
             reason = (
-                f"the probe has not run for {age:.0f} s" if age >= 0 else "the probe has not run since a clock jump"
+                f"the probe has not run for {late:.0f} s" if late >= 0 else "the probe has not run since a clock jump"
             )
             return NodeProbe(node, "unknown", cause="stopped", reason=reason, drained=drained, drain_wanted=wanted)
         return replace(_parse(node, raw, node_time), drained=drained, drain_wanted=wanted)
@@ -161,13 +179,19 @@ def table(states: Sequence[NodeProbe]) -> str:
     """Plain text for people, one line per node and one per reason that matters."""
     rows: list[tuple[str, ...]] = [("NODE", "STATE", "SINCE", "RESOLVER", "LOCAL", "WAN", "P95")]
     for state in states:
-        shown = [_shown(state.questions.get(name)) for name in ("resolver", "local", "wan")]
+        shown = [_shown(state.questions.get(name)) for name in ("resolver", "local")]
+        shown.append(_shown_with_age(state.questions.get("wan")))
         p95 = "-" if state.p95_s is None else f"{1000 * state.p95_s:.1f} ms"
         word = _word(state)
-        rows.append((state.name, word, _age(state.since_s), *shown, p95))
+        rows.append((state.name, word, age(state.since_s), *shown, p95))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [f"{state.name}: {state.reason}" for state in states if state.cause != "healthy" and state.reason]
+    lines += [
+        f"{state.name}: no internet name resolves there ({state.questions['wan'].detail or 'no answer'})."
+        for state in states
+        if state.wan_bad
+    ]
     lines += [f"{state.name}: {text}" for state in states for text in state.problems.values()]
     lines += [
         f"{state.name}: taken out of service by a deploy that has not put it back; `anycastlab up` does"
@@ -178,19 +202,21 @@ def table(states: Sequence[NodeProbe]) -> str:
 
 
 def healthy(states: Sequence[NodeProbe]) -> bool:
-    """Every node announces, or was drained by a person."""
-    return all(state.announced or state.drain_wanted for state in states)
+    """Every node announces and resolves internet names, or was drained by a person."""
+    return all((state.announced and not state.wan_bad) or state.drain_wanted for state in states)
 
 
 def _parse(node: str, raw: Mapping[str, Any], node_time: float) -> NodeProbe:
     questions = {}
     for name, entry in raw["questions"].items():
         last = entry["last"] or {}
+        since = last.get("age_s")
         questions[name] = Question(
             entry["good"],
             one_line(str(last.get("outcome", ""))),
             last.get("latency_s"),
             one_line(str(last.get("detail", ""))),
+            None if since is None else max(0.0, float(since) + node_time - float(raw["written"])),
         )
     return NodeProbe(
         name=node,
@@ -258,7 +284,15 @@ def _shown(question: Question | None) -> str:
     return f"{word} {question.outcome}".rstrip()
 
 
-def _age(seconds: float | None) -> str:
+def _shown_with_age(question: Question | None) -> str:
+    """For a question that is asked seldom."""
+    if question is None or question.age_s is None:
+        return "-"
+    return f"{'BAD' if question.bad else 'ok'}, {age(question.age_s)} ago"
+
+
+def age(seconds: float | None) -> str:
+    """`3 s`, `5 min`: how long something has been so."""
     if seconds is None:
         return "-"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):

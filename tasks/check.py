@@ -1,11 +1,11 @@
-"""The end of a run: every node is announced, and the service address answers where the household is."""
+"""The end of a run: every node is announced and answers others, and what a household asks is answered."""
 
 from pyinfra import host
 from pyinfra.api import deploy
 
 from anycastlab.run.tell import CHECK
 from anycastlab.site import Site
-from anycastlab.status.check import service_answers
+from anycastlab.status.check import household_is_answered
 from anycastlab.status.serving import announced
 
 
@@ -21,4 +21,4 @@ def check(site: Site) -> None:
 
 @deploy(CHECK)
 def _check(site: Site) -> None:
-    service_answers(name=f"{site.service.address} answers", site=site)
+    household_is_answered(name=f"{site.service.address} answers the household", site=site)

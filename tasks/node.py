@@ -13,6 +13,7 @@ from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, withdraw
 from anycastlab.node.render import Machine, frr_conf
 from anycastlab.site import Node, Site
+from anycastlab.status.check import answers_others
 from tasks.lab import machine
 
 
@@ -70,6 +71,8 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         must_serve=serving,
         waits=serving,
     )
+    if serving:
+        answers_others(name="Answers others", site=site, node=node)
 
 
 @cache

@@ -8,7 +8,8 @@ from pyinfra.api import StringCommand, deploy
 
 from anycastlab.routeros.operations import configure
 from anycastlab.site import Node, Site
-from anycastlab.status.asking import LAB_CLIENT, service_asker
+from anycastlab.status.asking import service_asker
+from anycastlab.status.check import on_client
 from anycastlab.status.session_view import explainer
 
 
@@ -20,14 +21,8 @@ def router(site: Site) -> None:
 
 @deploy("Router")
 def _router(site: Site) -> None:
-    ask = service_asker(site, _on_client) if site.lab is not None else None
+    ask = service_asker(site, on_client) if site.lab is not None else None
     configure(name="Configure", site=site, ask=ask, explain=explainer(_on_node))
-
-
-def _on_client(argv: Sequence[str]) -> tuple[bool, str]:
-    """Run a command on the lab's client while the router's own operation is under way."""
-    ok, output = inventory.get_host(f"@incus/{LAB_CLIENT}").run_shell_command(StringCommand(shlex.join(argv)))
-    return ok, output.stdout if ok else output.stderr
 
 
 def _on_node(node: Node, argv: Sequence[str]) -> str:

@@ -45,13 +45,16 @@ def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     """Check sessions, BFD, routes and answers, and name the cause of what is wrong. Exit 0: all well, 2: not."""
     from anycastlab.fleet import Fleet
     from anycastlab.routeros.control import verify_router
-    from anycastlab.status.asking import service_asker
+    from anycastlab.status.asking import ask_household, service_asker
     from anycastlab.status.session_view import explainer
 
     fleet = Fleet(inventory, parse_data(data))
     fleet.require_built()
     explain = explainer(lambda node, argv: fleet.run(node.name, argv).stdout)
     found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client), explain=explain)
+    household, problem = ask_household(fleet.site, fleet.run_on_client)
+    if not problem:  # else it is said already
+        found = found.with_household(household.sentence(), household.complaints())
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
     return OK if found.ok else PENDING
 

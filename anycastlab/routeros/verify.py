@@ -7,7 +7,7 @@ A thin loop: observe, judge (`judge.py`), until all is well or time is over. Onl
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ class Verification:
     @property
     def ok(self) -> bool:
         return not self.failures
+
+    def with_household(self, sentence: str, complaints: Sequence[str]) -> Verification:
+        """These findings, and what a household's questions came to: a router in order is no help where names fail."""
+        names = tuple(Finding("household", "names", False, text) for text in complaints)
+        return Verification((*self.findings, *(names or (Finding("household", "names", True, sentence),))))
 
     def lines(self) -> list[str]:
         """For a person: `ok`, `FAIL`, or `note` for what is wrong but was not asked for."""

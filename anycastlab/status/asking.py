@@ -9,6 +9,7 @@ from pathlib import Path
 from anycastlab.outside_text import one_line
 from anycastlab.site import Site
 from anycastlab.status import ask
+from anycastlab.status.household import Household, questions
 
 LAB_CLIENT = "client01"
 
@@ -24,20 +25,31 @@ def command(questions: list[list[str]]) -> list[str]:
     return ["python3", "-c", Path(ask.__file__).read_text(encoding="utf-8"), json.dumps(questions)]
 
 
-def ask_from(site: Site, run: RunOnClient, questions: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
-    """The answers, and why there are none when the asking itself failed."""
+def ask_from(site: Site, run: RunOnClient, wires: list[list[str]]) -> tuple[list[list[str] | None], str | None]:
+    """The answers to `wires` (see `Question.wire`), and why there are none when the asking itself failed."""
     if site.lab is None:
-        return [_answer(each) for each in ask.ask_all(questions)], None
-    ok, output = run(command(questions))
+        return [_answer(each) for each in ask.ask_all(wires)], None
+    ok, output = run(command(wires))
     if not ok:
         reason = (output.strip().splitlines() or ["no response"])[-1]
-        return [None] * len(questions), f"the lab's client cannot ask: {reason}"
-    return [_answer(each) for each in json.loads(output)], None
+        return [None] * len(wires), f"the lab's client cannot ask: {reason}"
+    try:
+        answers = json.loads((output.strip().splitlines() or [""])[-1])
+    except ValueError:  # a machine that is planned and not there yet says nothing
+        return [None] * len(wires), "the lab's client cannot ask: no response"
+    return [_answer(each) for each in answers], None
 
 
 def _answer(texts: list[str] | None) -> list[str] | None:
     """Whoever answered may have said anything: bounded, and fit to be shown."""
     return None if texts is None else [one_line(text) for text in texts[:MOST_RECORDS]]
+
+
+def ask_household(site: Site, run: RunOnClient) -> tuple[Household, str | None]:
+    """What came of everything that a household asks, and why nothing did when the asking itself failed."""
+    asked = questions(site)
+    answers, problem = ask_from(site, run, [question.wire for question in asked])
+    return Household.of(site, asked, answers), problem
 
 
 def service_asker(site: Site, run: RunOnClient) -> Callable[[str], str | None]:

@@ -1,76 +1,125 @@
-"""A pyinfra operation that changes nothing: the service address answers, or the run has failed.
+"""pyinfra operations that change nothing: what a household asks is answered, or the run has failed.
 
-It is a no-op wherever an answer comes at once, so a run that changes nothing shows no change. Where none comes yet
-(sessions that are just coming up) it waits for one. A plan does not ask.
+They are no-ops wherever the answers come at once, so a run that changes nothing shows no change. Where they do not come
+yet (sessions that are just coming up) they wait. A plan does not ask.
+
+Nodes are asked from another machine: what a node answers to itself has not passed its firewall.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from pyinfra import context, host, logger
-from pyinfra.api import FactBase, FunctionCommand, StringCommand, operation
+from pyinfra import context, host, inventory, logger
+from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api.exceptions import ConnectError, NoHostError
 
 from anycastlab.run import tell
-from anycastlab.site import Site
-from anycastlab.status import ask
-from anycastlab.status.asking import command
+from anycastlab.site import Node, Site
+from anycastlab.status.asking import LAB_CLIENT, ask_from, ask_household
+from anycastlab.status.household import Household, node_questions
 
 # Seconds until the first answer must have come: BGP's start-up delay in FRR (5 s), the probe's and the router's turn.
 FIRST_ANSWER_LIMIT_S = 30.0
+# Seconds that everything else gets after it: a resolver gives a dead upstream up twice after `upstream_timeout_ms`, and
+# a first question over TLS needs a handshake.
+ALL_ANSWERS_LIMIT_S = 8.0
+# Seconds within which a node that has just said to itself that it answers must answer others.
+OUTSIDE_LIMIT_S = 5.0
 POLL_S = 0.25
 
 
-class ServiceAnswer(FactBase[list[str] | None]):
-    """What the identity name says, asked on this host through the service address; None: no answer."""
-
-    @staticmethod
-    def default() -> list[str] | None:
-        return None
-
-    def command(self, address: str, question: str) -> StringCommand:
-        return StringCommand(shlex.join(command([[address, question, "TXT"]])))
-
-    def process(self, output: list[str]) -> list[str] | None:
-        return list(json.loads(output[-1])[0] or []) or None if output else None
+@operation()
+def household_is_answered(site: Site) -> Generator[FunctionCommand, None, None]:
+    """Every kind of name resolves through the service address, and every node answers other machines."""
+    if not context.state.is_executing:
+        return  # what is planned may not be there yet, and a check is no change
+    found = _household(site)
+    if found is not None and found.ok:
+        _tell(found)
+        host.noop(found.sentence())
+        return
+    yield FunctionCommand(_wait_for_household, (site,), {})
 
 
 @operation()
-def service_answers(site: Site) -> Generator[FunctionCommand, None, None]:
-    """The service address gives this host an answer."""
+def answers_others(site: Site, node: Node) -> Generator[FunctionCommand, None, None]:
+    """Another machine gets an answer from the node. Where there is no other machine yet, nothing is said."""
     if not context.state.is_executing:
-        return  # what is planned may not be there yet, and a check is no change
-    if answer := _answer(site):
-        _tell(site, answer)
-        host.noop(f"{site.service.address} answers")
         return
-    yield FunctionCommand(_wait, (site,), {})
+    if not _complaints(site, node):
+        host.noop(f"{node.name} answers other machines")
+        return
+    yield FunctionCommand(_wait_for_node, (site, node), {})
 
 
-def _tell(site: Site, answer: list[str]) -> None:
-    tell.closing(f"{site.service.address} answered by {', '.join(text.strip(chr(34)) for text in answer)}")
+def _tell(found: Household) -> None:
+    tell.closing(f"{found.service} answered by {found.answered_by}")
+    sentence = found.sentence()
+    tell.closing(f"{sentence[0].upper()}{sentence[1:]}.")
 
 
-def _answer(site: Site) -> list[str] | None:
-    address, name = str(site.service.address), site.service.identity_name
-    if site.lab is None:
-        return ask.ask(address, name, "TXT")
-    found: list[str] | None = context.host.get_fact(ServiceAnswer, address=address, question=name)
-    return found
+def _household(site: Site) -> Household | None:
+    """What came of all questions; None when nobody could ask."""
+    found, problem = ask_household(site, on_client)
+    return None if problem else found
+
+
+def _complaints(site: Site, node: Node) -> list[str]:
+    asked = [question for question in node_questions(site, node) if question.kind == "identity"]
+    answers, problem = ask_from(site, on_client, [question.wire for question in asked])
+    return [] if problem else Household.of(site, asked, answers).complaints()
+
+
+def on_client(argv: Sequence[str]) -> tuple[bool, str]:
+    """Run a command on the lab's client, during any machine's operation, and also if `--limit` left it out."""
+    try:
+        client = inventory.get_host(f"@incus/{LAB_CLIENT}")
+        client.connect(show_errors=False, raise_exceptions=True)
+    except (NoHostError, ConnectError) as error:
+        return False, str(error)
+    ok, output = client.run_shell_command(StringCommand(shlex.join(argv)))
+    return ok, output.stdout if ok else output.stderr
 
 
 # pyinfra passes `state` and `host`, and heeds the answer, only for a function with parameters of these names.
-def _wait(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG001
-    end = time.monotonic() + FIRST_ANSWER_LIMIT_S
-    while time.monotonic() < end:
-        if answer := _answer(site):
-            _tell(site, answer)
-            return True
+def _wait_for_household(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG001
+    found: Household | None = None
+
+    def looked() -> Household | None:
+        nonlocal found
+        found = _household(site)
+        return found
+
+    _until(lambda: (seen := looked()) is not None and seen.answered_by is not None, FIRST_ANSWER_LIMIT_S)
+    if found is None or found.answered_by is None:
+        sentence = f"The service address {site.service.address} gave no answer within {FIRST_ANSWER_LIMIT_S:g} s."
+        return _failed(host, [f"{sentence} `anycastlab status` says more."])
+    if not _until(lambda: (seen := looked()) is not None and seen.ok, ALL_ANSWERS_LIMIT_S) and found is not None:
+        return _failed(host, found.complaints())
+    _tell(found)
+    return True
+
+
+def _wait_for_node(state: Any, host: Any, site: Site, node: Node) -> bool:  # noqa: ARG001
+    if _until(lambda: not _complaints(site, node), OUTSIDE_LIMIT_S):
+        return True
+    return _failed(host, _complaints(site, node))
+
+
+def _until(holds: Callable[[], bool], limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > end:
+            return False
         time.sleep(POLL_S)
-    sentence = f"The service address {site.service.address} gave no answer within {FIRST_ANSWER_LIMIT_S:g} s."
-    host.log_styled(f"{sentence} `anycastlab status` says more.", fg="red", log_func=logger.error)
-    return False
+    return True
+
+
+def _failed(host: Any, sentences: Sequence[str]) -> bool:
+    for sentence in sentences:
+        host.log_styled(sentence, fg="red", log_func=logger.error)
+    return not sentences

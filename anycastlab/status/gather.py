@@ -9,19 +9,23 @@ from typing import Any, Protocol
 
 from anycastlab.node import layout
 from anycastlab.outside_text import name, one_line
+from anycastlab.probe_control import parse_state
 from anycastlab.site import Node, Site
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
+from anycastlab.status.household import Household, questions
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
 
 # One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part
 # that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest. The resolver is the
-# one that runs: after `up --data resolver=unbound` the inventory still names the other.
+# one that has port 53: after `up --data resolver=unbound` the inventory still names the other, and a person may run an
+# unbound of their own on another port.
 _NODE_SCRIPT = r"""
 say() { printf '%s\t%s\n' "$1" "$(timeout 2 sh -c "$2" 2>/dev/null | tr -d '\n')"; }
 say architecture 'cat /proc/sys/kernel/arch || uname -m'
 kind=$1
-systemctl -q is-active "$kind" || for unit in adguardhome unbound; do systemctl -q is-active $unit && kind=$unit; done
+systemctl -q is-active "$kind" || case "$(ss -H -lunp 'sport = :53')" in
+*'"AdGuardHome"'*) kind=adguardhome;; *'"unbound"'*) kind=unbound;; esac
 say resolver "echo $kind"
 if [ "$kind" = adguardhome ]; then say version '/usr/local/lib/anycastlab/AdGuardHome --version'
 else say version 'unbound -V | head -n 1'; fi
@@ -29,6 +33,8 @@ say bgp "vtysh -c 'show bgp summary json'"
 say bfd "vtysh -c 'show bfd peers json'"
 say advertised "vtysh -c 'show bgp ipv4 unicast neighbors $2 advertised-routes json'"
 say drained 'test -e /var/lib/anycastlab/drained && echo "yes $(head -c 200 /var/lib/anycastlab/drained | head -n 1)"'
+say probe 'cat /run/anycastlab/probe.json'
+say clock 'date +%s.%N'
 """
 
 
@@ -50,39 +56,48 @@ class Machines(Protocol):
 def gather(fleet: Machines, read_router: RouterReader) -> Status:
     """The state of the fleet's home. Never raises for a machine that is down: its part says what is wrong."""
     site = fleet.site
-    nodes_to_ask = [[str(node.address), site.service.identity_name, "TXT"] for node in site.nodes]
-    services = [str(address) for address in (site.service.address, site.service.address6) if address]
-    questions = [*nodes_to_ask, *([service, site.service.identity_name, "TXT"] for service in services)]
+    asked = questions(site)
+    twin = str(site.service.address6) if site.service.address6 else None
+    wires = [*(question.wire for question in asked), *([[twin, site.service.identity_name, "TXT"]] if twin else [])]
     router = read_router(site)
-    answers, problem = ask_from(site, fleet.run_on_client, questions)
+    answers, problem = ask_from(site, fleet.run_on_client, wires)
+    household = Household.of(site, asked, answers[: len(asked)])
     outputs = fleet.run_all(
         {node.name: ["sh", "-c", _NODE_SCRIPT, "status", node.resolver, str(node.gateway)] for node in site.nodes}
     )
-    nodes = tuple(
-        node_status(node, site, outputs[node.name], answer)
-        for node, answer in zip(site.nodes, answers[: len(site.nodes)], strict=True)
+    nodes = tuple(node_status(node, site, outputs[node.name], household) for node in site.nodes)
+    by = household.answered_by
+    return Status(
+        nodes,
+        router,
+        ServiceStatus(household.service, by is not None, by, problem),
+        service6=service_status(site, answers[-1], problem, twin) if twin else None,
+        household=() if problem else tuple(household.complaints(wanted=_in_service(nodes))),
     )
-    service, *twin = (
-        service_status(site, answer, problem, address)
-        for address, answer in zip(services, answers[len(site.nodes) :], strict=True)
-    )
-    return Status(nodes, router, service, service6=twin[0] if twin else None)
 
 
-def service_status(site: Site, answer: list[str] | None, problem: str | None, address: str = "") -> ServiceStatus:
+def _in_service(nodes: Sequence[NodeStatus]) -> list[str]:
+    """Those whom nothing else explains: not drained, and reached."""
+    return [node.name for node in nodes if not node.drained and not node.problem]
+
+
+def service_status(site: Site, answer: list[str] | None, problem: str | None, address: str) -> ServiceStatus:
     """What asking a service address for the identity says: its text, or no text when the router itself answered."""
-    address = address or str(site.service.address)
     if answer is None:
         return ServiceStatus(address, problem=problem)
     return ServiceStatus(address, answers=True, answered_by=answer[0] if answer else site.router.name)
 
 
-def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None) -> NodeStatus:
-    """Pure: what one node's script printed, and its answer to the identity question."""
-    # Only an answer with this node's own name counts: anything else is another node, or no resolver of ours.
-    answers = answer is not None and answer[:1] == [node.name]
-    twin = str(node.address6) if site.service.address6 else None
-    base = NodeStatus(node.name, str(node.address), resolver=node.resolver, answers=answers, address6=twin)
+def node_status(node: Node, site: Site, output: Answer, household: Household) -> NodeStatus:
+    """Pure: what one node's script printed, and what others heard from it."""
+    base = NodeStatus(
+        node.name,
+        str(node.address),
+        resolver=node.resolver,
+        answers=household.answers(node.name),
+        address6=str(node.address6) if site.service.address6 else None,
+        internet=household.internet(node.name),
+    )
     if output.code != 0:
         reason = output.stderr.strip().splitlines()[-1:] or ["it does not respond"]
         return replace(base, problem=f"cannot be reached: {one_line(reason[0])}")
@@ -92,6 +107,7 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
     bfd = {peer.get("peer"): peer.get("status") for peer in _json(said.get("bfd", ""), [])}
     advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
     drained = said.get("drained", "")
+    wan = parse_state(node.name, [said.get("probe", ""), said.get("clock", "")]).questions.get("wan")
     return replace(
         base,
         architecture=said.get("architecture") or None,
@@ -102,6 +118,8 @@ def node_status(node: Node, site: Site, output: Answer, answer: list[str] | None
         announced=str(site.service.prefix) in advertised,
         drained=bool(drained),
         drain_wanted=layout.asked_for(drained.removeprefix("yes")),
+        wan=None if wan is None or not wan.outcome else not wan.bad,
+        wan_age_s=None if wan is None else wan.age_s,
     )
 
 

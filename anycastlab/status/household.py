@@ -8,8 +8,8 @@ so a firewall on one of them shows.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any, Literal, Self
 
@@ -104,8 +104,14 @@ class Household:
         kinds = [kind for kind in kinds if kind != "identity"]
         return f"{_listed(kinds)} names are answered as they should be" if kinds else "no name was asked for"
 
-    def complaints(self) -> list[str]:
-        """One sentence for each thing that is wrong, with what to do about it."""
+    def complaints(self, wanted: Collection[str] | None = None) -> list[str]:
+        """One sentence for each thing that is wrong, with what to do about it.
+
+        `wanted`: nodes that must answer; None: all. Of the others nothing is said.
+        """
+        if wanted is not None:
+            asked = tuple(asked for asked in self.asked if not asked.question.node or asked.question.node in wanted)
+            return replace(self, asked=asked).complaints()
         if self.answered_by is None and any(asked.question.kind == "identity" for asked in self.asked):
             service = [f"The service address {self.service} gives no answer."]
         else:

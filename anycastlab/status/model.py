@@ -25,6 +25,9 @@ class NodeStatus:
     drain_wanted: bool = False  # a person took it out of service; else a deploy that did not finish
     problem: str | None = None
     address6: str | None = None  # where it has the IPv6 session; None without an IPv6 service address
+    wan: bool | None = None  # whether the probe's last internet names resolved; None: not known
+    wan_age_s: float | None = None  # how old that is
+    internet: bool | None = None  # whether one resolved through it just now, asked from outside; None: not asked
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Status:
     service: ServiceStatus
     problem: str | None = None
     service6: ServiceStatus | None = None  # the IPv6 service address, if there is one
+    household: tuple[str, ...] = ()  # what is wrong for those who ask, see `household.Household.complaints`
 
     @classmethod
     def unknown(cls, site: Site, problem: str) -> Status:
@@ -78,8 +82,6 @@ class Status:
                     f"{node.name} was taken out of service by a deploy that has not put it back; `anycastlab up` does."
                 )
                 continue
-            if not node.answers:
-                found.append(f"{node.name} does not answer on {node.address}.")
             if node.bgp != "Established":
                 found.append(f"{node.name}: the BGP session to the router is {node.bgp or 'not configured'}.")
             elif node.bfd != "up":
@@ -94,10 +96,11 @@ class Status:
             found.append(f"The router: {self.router.problem}")
         elif self.router.redirect_active:
             found.append("The last resort is on: the router answers itself because no node does.")
-        for service in (self.service, self.service6):
-            if service is not None and not service.answers:
-                found.append(f"The service address {service.address} gives no answer.")
-        return found
+        if self.service.problem:
+            found.append(f"Nobody could ask the service address: {self.service.problem}")
+        elif self.service6 is not None and not self.service6.answers:
+            found.append(f"The service address {self.service6.address} gives no answer.")
+        return [*found, *self.household]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

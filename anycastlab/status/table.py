@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from anycastlab.probe_control import age
 from anycastlab.status.model import NodeStatus, Status
 
 _GOOD, _BAD, _UNKNOWN = "green", "bold red", "dim"
@@ -76,7 +77,7 @@ def _table(nodes: tuple[NodeStatus, ...], left_out: frozenset[str]) -> Table:
     return table
 
 
-_HEADINGS = ("node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers")
+_HEADINGS = ("node", "address", "machine", "resolver", "BGP", "BFD", "announced", "answers", "WAN")
 
 
 def _row(node: NodeStatus, version: bool) -> tuple[str | Text, ...]:
@@ -99,4 +100,12 @@ def _row(node: NodeStatus, version: bool) -> tuple[str | Text, ...]:
         state(node.bfd, "up"),
         announced,
         flag(node.answers),
+        _wan(node),
     )
+
+
+def _wan(node: NodeStatus) -> Text:
+    """Whether internet names resolve there, and how long ago its probe tried."""
+    if node.wan is None or node.wan_age_s is None:
+        return Text("-", _UNKNOWN)
+    return Text(f"{'ok' if node.wan else 'BAD'} {age(node.wan_age_s)}", _GOOD if node.wan else _BAD)

@@ -12,6 +12,7 @@ from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
 from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, withdraw
 from anycastlab.node.render import Machine, frr_conf
+from anycastlab.run.tell import CHECK
 from anycastlab.site import Node, Site
 from anycastlab.status.check import answers_others
 from tasks.lab import machine
@@ -28,6 +29,7 @@ def serving_node(site: Site, node: Node) -> None:
     """One node that clients are asking. It is withdrawn before anything stops; the run ends if it does not return."""
     if node.host == host.name and _returns_alone(site, node):
         _set_up(site=site, node=node, serving=True)
+        answers_others(name=f"{CHECK} | answers other machines", site=site, node=node)
 
 
 def _returns_alone(site: Site, node: Node) -> bool:
@@ -71,8 +73,6 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         must_serve=serving,
         waits=serving,
     )
-    if serving:
-        answers_others(name="Answers others", site=site, node=node)
 
 
 @cache

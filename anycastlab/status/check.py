@@ -47,7 +47,10 @@ def household_is_answered(site: Site) -> Generator[FunctionCommand, None, None]:
 
 @operation()
 def answers_others(site: Site, node: Node) -> Generator[FunctionCommand, None, None]:
-    """Another machine gets an answer from the node. Where there is no other machine yet, nothing is said."""
+    """Another machine gets an answer from the node, and internet names resolve there as they do elsewhere.
+
+    So a mistake ends the run at the first node that it makes useless. Where nobody can ask yet, nothing is said.
+    """
     if not context.state.is_executing:
         return
     if not _complaints(site, node):
@@ -69,9 +72,10 @@ def _household(site: Site) -> Household | None:
 
 
 def _complaints(site: Site, node: Node) -> list[str]:
-    asked = [question for question in node_questions(site, node) if question.kind == "identity"]
+    others = [q for other in site.nodes if other != node for q in node_questions(site, other) if q.kind == "internet"]
+    asked = [*node_questions(site, node), *others]
     answers, problem = ask_from(site, on_client, [question.wire for question in asked])
-    return [] if problem else Household.of(site, asked, answers).complaints()
+    return [] if problem else Household.of(site, asked, answers).complaints_of(node.name)
 
 
 def on_client(argv: Sequence[str]) -> tuple[bool, str]:

@@ -112,11 +112,18 @@ class Household:
         if wanted is not None:
             asked = tuple(asked for asked in self.asked if not asked.question.node or asked.question.node in wanted)
             return replace(self, asked=asked).complaints()
-        if self.answered_by is None and any(asked.question.kind == "identity" for asked in self.asked):
+        if self.answered_by is None and any(_is(asked, "identity", "") for asked in self.asked):
             service = [f"The service address {self.service} gives no answer."]
         else:
             service = list(self._service())
         return [*self._nodes(), *self._internet(), *service]
+
+    def complaints_of(self, node: str) -> list[str]:
+        """What is wrong with one node alone: an internet name must resolve there only if it does elsewhere."""
+        if not self.answers(node):
+            return list(self._silent(node))
+        elsewhere = any(a.ok for a in self.asked if a.question.kind == "internet" and a.question.node != node)
+        return [self._no_internet(node)] if elsewhere and self.internet(node) is False else []
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -129,13 +136,16 @@ class Household:
 
     def _nodes(self) -> Iterator[str]:
         for name in dict.fromkeys(asked.question.node for asked in self.asked if asked.question.node):
-            silent = [a.question for a in self.asked if _is(a, "identity", name) and not a.ok]
-            if silent:
-                over = " and ".join(question.protocol.upper() for question in silent)
-                yield (
-                    f"{name} gives other machines no answer at {silent[0].server}, port 53 over {over}. "
-                    "If it has a firewall, let DNS in there (with ufw: `ufw allow 53`)."
-                )
+            yield from self._silent(name)
+
+    def _silent(self, name: str) -> Iterator[str]:
+        silent = [a.question for a in self.asked if _is(a, "identity", name) and not a.ok]
+        if silent:
+            over = " and ".join(question.protocol.upper() for question in silent)
+            yield (
+                f"{name} gives other machines no answer at {silent[0].server}, port 53 over {over}. "
+                "If it has a firewall, let DNS in there (with ufw: `ufw allow 53`)."
+            )
 
     def _internet(self) -> Iterator[str]:
         asked = [asked for asked in self.asked if asked.question.kind == "internet"]
@@ -145,9 +155,11 @@ class Household:
             return
         nodes = [a.question.node for a in bad if a.question.node]
         everywhere = not any(a.ok for a in asked)
-        through = self.service if everywhere or not nodes else _listed(nodes)
+        yield self._no_internet(self.service if everywhere or not nodes else _listed(nodes))
+
+    def _no_internet(self, through: str) -> str:
         names = ", ".join(self.upstreams)
-        yield (
+        return (
             f"No internet name resolves through {through}. "
             f"Look at upstreams ({names}): is each one right, and is the provider's line up?"
         )

@@ -97,3 +97,19 @@ def test_each_kind_that_fails_has_its_sentence(kind: str, answer: Records, begin
 
 def test_the_router_may_answer() -> None:
     assert household({("identity", ""): []}).answered_by == "router"
+
+
+def test_one_node_is_judged_for_itself() -> None:
+    """After its change, before the next one's turn."""
+    assert household().complaints_of("node01") == []
+    assert household({("identity", ""): None, ("local", ""): None}).complaints_of("node01") == []
+    (silent,) = household({("identity", "node01"): None}).complaints_of("node01")
+    assert silent.startswith("node01 gives other machines no answer")
+    (useless,) = household({("internet", "node01"): None}).complaints_of("node01")
+    assert useless.startswith("No internet name resolves through node01.")
+    assert household({("internet", "node02"): None}).complaints_of("node01") == []
+
+
+def test_no_node_is_blamed_for_a_line_that_is_down() -> None:
+    everywhere: dict[tuple[str, str], Records] = {("internet", q.node): None for q in ASKED}
+    assert household(everywhere).complaints_of("node01") == []

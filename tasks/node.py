@@ -72,6 +72,7 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         adguardhome_source=host.data.adguardhome_source,
         must_serve=serving,
         waits=serving,
+        new_probe_key=bool(host.data.get("new_probe_key")),
     )
 
 

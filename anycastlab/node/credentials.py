@@ -22,6 +22,7 @@ VARIABLE: Final = "ANYCASTLAB_ADGUARD_PASSWORD"
 USER: Final = "admin"
 _FILE: Final = "adguardhome-password"
 _LONGEST: Final = 72  # bytes; bcrypt ignores what follows, AdGuard Home refuses it
+_MOST_FILE: Final = 1024  # bytes of the file that are read
 _COST: Final = 10  # the least AdGuard Home accepts; about 50 ms per check here
 _RANDOM_BYTES: Final = 18  # 24 characters
 
@@ -36,11 +37,22 @@ def adguard_password(*, create: bool) -> str | None:
         return given
     path = password_file()
     try:
-        return path.read_text(encoding="utf-8").strip()
+        with path.open("rb") as file:
+            stored = file.read(_MOST_FILE).decode()
     except FileNotFoundError:
         return _generate(path) if create else None
     except OSError as error:
         raise NodeError(f"The password file {path} cannot be read: {error.strerror}.", "Correct its owner.") from None
+    except UnicodeDecodeError:
+        stored = ""
+    password = stored.strip()
+    if not password or not password.isprintable() or len(password.encode()) > _LONGEST:
+        # Never a new one in silence: the nodes have the old one, and somebody may have written it down.
+        raise NodeError(
+            f"The password file {path} is {'damaged' if password else 'empty or damaged'}.",
+            f"Write the password there, or set {VARIABLE}; without the file the next deploy makes a new one.",
+        )
+    return password
 
 
 def password_file() -> Path:

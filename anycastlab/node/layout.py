@@ -24,6 +24,7 @@ SYSCTL_CONFIG: Final = "/etc/sysctl.d/60-anycastlab.conf"
 LINK_SCRIPT: Final = f"{LIB}/anycast0"
 PROBE_PROGRAM: Final = f"{LIB}/probe.pyz"
 PROBE_CONFIG: Final = "/etc/anycastlab/probe.json"
+PROBE_KEY: Final = "/etc/anycastlab/probe.key"
 
 ADGUARD_PROGRAM: Final = f"{LIB}/AdGuardHome"
 ADGUARD_USER: Final = "adguardhome"

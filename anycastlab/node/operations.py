@@ -27,6 +27,7 @@ from anycastlab.node import (
     layout,
     lockfile,
     plan,
+    probe_key,
     render,
     resolver_binary,
     show,
@@ -44,12 +45,18 @@ _LATER = "made by the first deploy"
 
 @operation()
 def configure(
-    site: Site, node: Node, adguardhome_source: str = "auto", must_serve: bool = False, waits: bool = True
+    site: Site,
+    node: Node,
+    adguardhome_source: str = "auto",
+    must_serve: bool = False,
+    waits: bool = True,
+    new_probe_key: bool = False,
 ) -> Generator[PyinfraCommand, None, None]:
     """Make `node` as `site` describes it: packages, network, FRR, resolver, probe; in service again at the end.
 
     + adguardhome_source: where the program comes from, see `resolver_binary`
     + must_serve: a change is done only when the node is announced, even if it was not before (a rebuilt node)
+    + new_probe_key: the probes of this home get another key, see `probe_key`
     + waits: a node that was announced is waited for; not when only the router's own change lets it be announced again
 
     A machine that does not exist yet counts as empty, so the plan on nothing is complete. Fails cleanly, with one
@@ -58,7 +65,7 @@ def configure(
     """
     executing = bool(context.state.is_executing)
     try:
-        todo, state = _decide(site, node, adguardhome_source, executing)
+        todo, state = _decide(site, node, adguardhome_source, executing, new_probe_key)
         keeps = keep.outlives(site, node) and _is_first(site, node, state)
     except AnycastlabError as error:
         if not executing:
@@ -98,10 +105,10 @@ def withdraw_script(node: Node, service: Service) -> str:
     )
 
 
-def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.Plan, facts.NodeState]:
+def _decide(site: Site, node: Node, source: str, executing: bool, new_key: bool) -> tuple[plan.Plan, facts.NodeState]:
     resolver_binary.check_source(source)
     # What the machine must be asked about does not depend on it, only the content of a few files does.
-    blank = _wanted(site, node, render.Machine(node.name), None, executing)
+    blank = _wanted(site, node, render.Machine(node.name), None, executing, new_key)
     paths = [file.path for file in blank.files] + ([layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else [])
     state = context.host.get_fact(
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
@@ -116,7 +123,7 @@ def _decide(site: Site, node: Node, source: str, executing: bool) -> tuple[plan.
         else render.Machine(node.name)
     )
     program = _program(node, machine_type, source)
-    wanted = _wanted(site, node, machine, program, executing)
+    wanted = _wanted(site, node, machine, program, executing, new_key)
     todo = plan.make(wanted, state, _PASSWORDS)
     if executing and todo.program and todo.program.sha256 is None:
         binary = resolver_binary.obtain(source, machine_type, world=resolver_binary.tools(logger.info))
@@ -146,7 +153,7 @@ def _program(node: Node, machine: str, source: str) -> plan.Program | None:
 
 
 def _wanted(
-    site: Site, node: Node, machine: render.Machine, program: plan.Program | None, executing: bool
+    site: Site, node: Node, machine: render.Machine, program: plan.Program | None, executing: bool, new_key: bool
 ) -> plan.Wanted:
     adguard = None
     if node.resolver == "adguardhome":
@@ -155,9 +162,10 @@ def _wanted(
     certificate = None
     if site.resolver.dot:
         certificate = certificates.for_site(site, create=executing) or render.Certificate(_LATER, _LATER)
+    key = probe_key.for_site(site, create=executing, renew=new_key) or f"{_LATER}\n"
     return plan.Wanted(
         name=node.name,
-        files=render.files(site, node, machine, certificate),
+        files=render.files(site, node, machine, certificate, key),
         units=layout.wanted_units(node.resolver),
         unwanted_units=layout.other_resolver_units(node.resolver),
         packages=layout.packages(node.resolver),
@@ -197,7 +205,7 @@ def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:
 def render_names(site: Site, node: Node) -> tuple[ManagedFile, ...]:
     """The node's files, of which only the names and what is the same on every machine is to be used."""
     certificate = render.Certificate(_LATER, _LATER) if site.resolver.dot else None
-    return render.files(site, node, render.Machine(node.name), certificate)
+    return render.files(site, node, render.Machine(node.name), certificate, _LATER)
 
 
 def _install(packages: tuple[str, ...]) -> str:

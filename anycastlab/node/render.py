@@ -54,8 +54,12 @@ class Certificate:
     key: str
 
 
-def files(site: Site, node: Node, machine: Machine, certificate: Certificate | None = None) -> tuple[ManagedFile, ...]:
+def files(
+    site: Site, node: Node, machine: Machine, certificate: Certificate | None = None, probe_key: str | None = None
+) -> tuple[ManagedFile, ...]:
     """Every managed file of `node` but AdGuard Home's own (see `adguard`), in an order that is safe to write in.
+
+    Without `probe_key` the node gets none, and its probe talks to no peer.
 
     Raises NodeError or ResolverError with one sentence for data that cannot be rendered.
     """
@@ -106,7 +110,7 @@ def files(site: Site, node: Node, machine: Machine, certificate: Certificate | N
             effects=("frr-reload",),
         ),
         *_resolver_files(site, node, context, resolver_unit, certificate),
-        *_probe_files(site, node, resolver_unit),
+        *_probe_files(site, node, resolver_unit, probe_key),
     ]
     return tuple(made)
 
@@ -158,6 +162,8 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
             ),
             frr=probe_config.Frr(asn=site.bgp.node_asn, neighbors=_neighbors(site, node)),
             link=layout.LINK,
+            interface=node.interface,
+            key_path=layout.PROBE_KEY,
             identity_name=site.service.identity_name,
             local_suffix=site.probe_zone,
             wan_suffix=site.wan_probe_zone,
@@ -215,7 +221,7 @@ def _resolver_files(
     return made
 
 
-def _probe_files(site: Site, node: Node, resolver_unit: str) -> list[ManagedFile]:
+def _probe_files(site: Site, node: Node, resolver_unit: str, probe_key: str | None) -> list[ManagedFile]:
     config = probe(site, node)
     made = []
     for path, text in probe_units.units(config, resolver_unit).items():
@@ -229,6 +235,10 @@ def _probe_files(site: Site, node: Node, resolver_unit: str) -> list[ManagedFile
     made.append(
         ManagedFile(layout.PROBE_PROGRAM, bundle.bundle("anycastlab.probe"), mode=0o755, restarts=(layout.PROBE_UNIT,))
     )
+    if probe_key is not None:
+        # Reread by the running probe: a new key costs nobody an answer.
+        user = probe_units.USER
+        made.append(ManagedFile(layout.PROBE_KEY, probe_key.encode(), owner=user, group=user, mode=0o400, secret=True))
     made.append(ManagedFile(layout.PROBE_CONFIG, probe_config.to_json(config).encode(), restarts=(layout.PROBE_UNIT,)))
     return made
 

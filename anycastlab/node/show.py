@@ -10,6 +10,7 @@ from anycastlab.node.managed import ManagedFile
 from anycastlab.node.plan import Plan
 
 MASK: Final = "********"
+_KEY = re.compile(r"\b[0-9a-f]{64}\b")  # the probes'
 _PASSWORD = re.compile(r"(\bpassword:?\s+)\S+", re.IGNORECASE)
 _MOST_LINES: Final = 400  # of one file's diff; a blocklist of a hundred thousand names need not be read whole
 
@@ -53,7 +54,7 @@ def masked(text: str) -> str:
     """The text with passwords hidden; a private key is hidden whole."""
     if "PRIVATE KEY" in text:
         return f"{MASK}\n"
-    return _PASSWORD.sub(rf"\1{MASK}", text)
+    return _KEY.sub(MASK, _PASSWORD.sub(rf"\1{MASK}", text))
 
 
 def _file(file: ManagedFile, old: str) -> list[str]:

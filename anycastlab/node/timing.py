@@ -29,6 +29,9 @@ PACKAGES_LIMIT_S: Final = 900
 RESOLVER_RESTART_S: Final = 1
 # Length of the BGP session's first retry is in the site's data (`connect_retry_s`).
 
+# How long probes accept the key before the present one: no deploy of a home takes so long.
+OLD_PROBE_KEY_S: Final = 3600
+
 # Building AdGuard Home takes a minute on two cores; on a small machine that shares them, far more.
 BUILD_LIMIT_S: Final = 1800
 # Another run of ours may be building the same binary; as long as a build may take, then this one gives up.

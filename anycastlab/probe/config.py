@@ -176,6 +176,10 @@ class ProbeConfig:
     frr: Frr
     peers: tuple[Peer, ...] = ()
     link: str = "anycast0"
+    interface: str = "eth0"
+    """Where the peers are: what comes in their name from elsewhere is not heard."""
+    key_path: str = "/etc/anycastlab/probe.key"
+    """The key of the probes' own conversation, see `seal`."""
     resolver_port: int = 53
     identity_name: str = "id.anycast.lan"
     """TXT name that a node's resolver answers by itself with the node's name."""
@@ -195,12 +199,14 @@ class ProbeConfig:
     """While this file exists the node stays out of service; it survives a reboot."""
     resolver_cgroup: str = ""
     """Where the resolver's processes are in the cgroup tree, so that their end is heard at once; empty: not watched."""
-    stopping_path: str = "/run/anycastlab/resolver-stopping"
-    """While this file exists the resolver is about to stop on purpose, however well it still answers."""
+    stopping_path: str = "/run/anycastlab-resolver-stopping"
+    """While this file exists the resolver is about to stop on purpose, however well it still answers. Root makes it, so
+    it does not lie in the probe's own folder, where a symbolic link could lead root anywhere."""
 
     def __post_init__(self) -> None:
         _matches("node", self.node, _HOST, "a host name in lower case")
-        _matches("link", self.link, _LINK, "an interface name")
+        for key in ("link", "interface"):
+            _matches(key, getattr(self, key), _LINK, "an interface name")
         for key in ("identity_name", "local_suffix", "wan_suffix"):
             value = getattr(self, key)
             _matches(key, value, _DNS_NAME, "a DNS name in lower case without final dot")
@@ -233,7 +239,7 @@ class ProbeConfig:
             getattr(self.questions, name).check(f"questions.{name}")
         for key in ("latency", "hold_down", "guard", "effect"):
             getattr(self, key).check(key)
-        for key in ("state_path", "escalate_path", "drain_path", "stopping_path"):
+        for key in ("key_path", "state_path", "escalate_path", "drain_path", "stopping_path"):
             if not getattr(self, key).startswith("/"):
                 raise ConfigError(f"{key} {getattr(self, key)!r} is not an absolute path")
         if self.resolver_cgroup.startswith("/") or ".." in self.resolver_cgroup:

@@ -26,6 +26,9 @@ from anycastlab.probe.holddown import HoldDownClock
 
 # Seconds before its promise ends that a node goes back: link up and BGP update take 0.2 s.
 PROMISE_MARGIN_S = 0.5
+# Seconds until the same mind is told again while the announcement stays as it is: a resolver that dies and returns all
+# the time, or a node that is held down meanwhile, would fill the journal.
+TELL_AGAIN_S = 60.0
 # A round of asking ends this many ask timeouts after it began: the last answers must still be counted.
 ROUND_SLACK = 1.25
 
@@ -76,12 +79,16 @@ class Revoke:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of mind, for people: whether to announce, why, and the figures behind it."""
+    """A change of mind, for people: whether to announce, why, and the figures behind it.
+
+    `news` False: the same was told less than `TELL_AGAIN_S` ago. If it lasts until then, it is told once more.
+    """
 
     at: float
     announce: bool
     cause: Cause
     text: str
+    news: bool = True
 
 
 Order = Ask | Revoke | Change
@@ -152,7 +159,8 @@ class Machine:
         self._left_for = Ailment.LOCAL  # the shareable cause it left for, when it did
         self.planned = planned
         """The last way out was a person's will, so the way back does not count as a change either."""
-        self._told = (self.announce, self.cause)
+        self._told = self._noted = (self.announce, self.cause)
+        self._told_at: dict[tuple[bool, Cause], float] = {}
 
     # Events
 
@@ -215,13 +223,25 @@ class Machine:
             orders += self._ailing(ailment, now)
         elif self.health.fit:
             orders += self._well(now)
-        if (self.announce, self.cause) != self._told:
-            self._told = (self.announce, self.cause)
-            orders.append(Change(now, self.announce, self.cause, self.text))
+        orders += self._tell(now)
         if not self.announce and self.promised:
             orders.append(Revoke(tuple(sorted(self.promised))))
             self.promised.clear()
         return orders
+
+    def _tell(self, now: float) -> list[Order]:
+        mind = (self.announce, self.cause)
+        if self.announce is not self._told[0]:
+            self._told_at.clear()
+        due = now - self._told_at.get(mind, float("-inf")) >= TELL_AGAIN_S or self.cause in PLANNED
+        news = mind != self._told and due
+        if not news and mind == self._noted:
+            return []
+        self._noted = mind
+        if news:
+            self._told = mind
+            self._told_at[mind] = now
+        return [Change(now, self.announce, self.cause, self.text, news)]
 
     def _heed_plans(self, now: float) -> None:
         if self.drained:

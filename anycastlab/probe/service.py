@@ -90,6 +90,7 @@ class Probe:
         loop.every(PUBLISH_S, self._publish, PUBLISH_S)
         loop.every(REFRESH_S, self._link.refresh, REFRESH_S)
         loop.every(REFRESH_S, self._serve_metrics)
+        loop.every(REFRESH_S, lambda: self._problem("peers", self._peers.refresh()))
         loop.every(self._notifier.interval_s, lambda: self._notifier.alive(self._status()), self._notifier.interval_s)
         self._journal("start", node=config.node, peers=len(config.peers), link=config.link)
         self._publish()
@@ -237,12 +238,18 @@ class Probe:
         if follower.settled and not self._settled:
             self._journal("effect", announced=str(follower.wanted).lower(), after_s=now - follower.wanted_since)
         self._settled = follower.settled
+        if follower.settled:
+            # Whatever could not be done is done, or no longer needed.
+            for key in ("rights", "escalate", "neighbors"):
+                self._problem(key, "")
 
     def _carry_out(self, order: Order) -> None:
         if isinstance(order, Ask):
             self._peers.ask(order.number, order.ailment)
         elif isinstance(order, Revoke):
             self._peers.revoke(order.peers)
+        elif isinstance(order, Change) and not order.news:
+            self._publish()
         elif isinstance(order, Change):
             self._changes += 1
             p95 = self._health.window.p95_s
@@ -276,6 +283,8 @@ class Probe:
                 file.write("up\n" if step.up else "down\n")
         except OSError as error:
             self._problem("escalate", f"{self._config.escalate_path}: {error.strerror}")
+        else:
+            self._problem("escalate", "")
 
     def _problem(self, key: str, text: str) -> None:
         """Journal a standing problem once, and its end."""

@@ -137,7 +137,8 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'wanted=$$(cat {config.escalate_path}); rm -f {config.escalate_path}; \\
+# The file is the probe's, and root reads it: a few octets and not for long, whatever lies there.
+ExecStart=/bin/sh -c 'wanted=$$(timeout 2 head -c 4 {config.escalate_path}); rm -rf {config.escalate_path}; \\
   [ "$$wanted" = up ] || ip link set {link} down; \\
   systemctl kill --signal=KILL frr.service; systemctl reset-failed frr.service; \\
   if [ "$$wanted" != up ] && ip -oneline link show {link} up | grep -q .; \\

@@ -79,7 +79,7 @@ _NODE_KEYS: dict[str, str] = {
 # Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
 _OTHER_KEYS = {
     "lab", "number", "images", "rebuild", "image", "image_release", "router_version",
-    "adguardhome_source",
+    "adguardhome_source", "new_probe_key",
     "incus_project", "node_cpus", "node_memory_mib", "upstream_delay_ms",
 }  # fmt: skip
 KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS

@@ -28,6 +28,7 @@ from anycastlab.site.model import Bfd, Node, Resolver, ResolverKind, Router, Ser
 
 ROUTER = "router"
 PASSWORD = "correct horse battery staple"
+PROBE_KEY = f"{'5a' * 32}\n"
 SERVICE = IPv4Address("10.1.9.53")
 
 
@@ -230,12 +231,14 @@ server:
         site = site or self.site
         node = site.node(name)
         units = []
-        for file in node_files(site, node, Machine(hostname=name)):
+        made = node_files(site, node, Machine(hostname=name), probe_key=PROBE_KEY)
+        for file in made:
             self.push(name, file.path, file.content, mode=file.mode)
+        self.exec(name, "systemd-sysusers", check=True)
+        for file in made:
             if file.owner != "root" or file.group != "root":
                 self.exec(name, "chown", f"{file.owner}:{file.group}", file.path, check=True)
             units += [unit for unit in file.restarts if unit not in units]
-        self.exec(name, "systemd-sysusers", check=True)
         if node.resolver == "adguardhome":
             self._set_up_adguard(name)
         self.shell(

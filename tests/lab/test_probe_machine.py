@@ -18,12 +18,13 @@ import pytest
 from anycastlab import probe_control
 from anycastlab.image.build import ensure
 from anycastlab.incus import files
+from anycastlab.lab.topology import ROUTER_DNS
 from anycastlab.node import apply, layout
 from anycastlab.node.plan import Plan
 from anycastlab.probe.config import Effect
 from anycastlab.site.model import ResolverKind, Site
 from tests.lab import probe_cases
-from tests.lab.probe_cases import NODE, answered, gone_after, runner, signal, state, until, watch
+from tests.lab.probe_cases import NODE, answered, cause, do, gone_after, runner, signal, silence, state, until, watch
 from tests.lab.probe_lab import PASSWORD, ROUTER, SERVICE, ProbeLab
 
 RESOLVER: ResolverKind = "adguardhome"
@@ -104,7 +105,91 @@ def _remove(lab: ProbeLab) -> None:
     subprocess.run(["incus", "storage", "delete", SMALL_POOL], capture_output=True, check=False)
 
 
+# Sends what a probe would say to its peers, from the address of another: what a host anywhere can do that forges its
+# source, without the home's key. Some of it is sealed with a key of its own, some is a message of the right form.
+FORGER = """
+import hashlib, hmac, json, socket, sys, time
+target, name = sys.argv[1], sys.argv[2]
+peers = dict(pair.split("=") for pair in sys.argv[3:])
+end = time.monotonic() + 4
+sockets = {}
+for peer, address in peers.items():
+    sockets[peer] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sockets[peer].setsockopt(socket.SOL_IP, 19, 1)  # IP_TRANSPARENT, ip(7)
+    sockets[peer].bind((address, 9153))
+sent = 0
+while time.monotonic() < end:
+    for peer, sock in sockets.items():
+        for version, op in ((1, "revoke"), (1, "stay?"), (2, "revoke"), (2, "stay?")):
+            body = {"v": version, "op": op, "from": peer, "to": name, "nonce": "00", "ailment": "local", "fresh": ""}
+            text = json.dumps(body).encode()
+            code = hmac.new(b"?" * 32, text, hashlib.sha256).hexdigest()[:32].encode()
+            for data in (text, b"\\n" + text, code + b"\\n" + text):
+                sock.sendto(data, (target, 9153))
+                sent += 1
+    time.sleep(0.05)
+print(sent)
+"""
+
+
 # What others see of it
+
+
+def test_who_forges_its_address_neither_binds_a_node_nor_keeps_a_sick_one_in_service(lab: ProbeLab) -> None:
+    # Given a sick node that is out because the others stay
+    address = {node: lab.address(node) for node in lab.nodes}
+    others = [node for node in lab.nodes if node != NODE]
+    lab.shell(NODE, silence(ROUTER_DNS))
+    lab.wait_announced(*others, timeout_s=10)
+    until(lambda: state(lab)["relies_on"] == others, 5)
+    # When a host of another subnet speaks in its peers' names, and in its own name to one of them
+    lab.push(ROUTER, "/root/forger.py", FORGER.encode())
+    with watch(lab) as router:
+        began = do(lab, NODE, "true")
+        as_others = " ".join(f"{node}={address[node]}" for node in others)
+        sent = lab.shell(ROUTER, f"python3 /root/forger.py {address[NODE]} {NODE} {as_others}")
+        assert int(sent) > 500
+        back = router.present_at(address[NODE], began, 0.5)
+    # Then it stays out, and its probe says what goes on
+    assert back is None
+    until(lambda: "do not bear this home's key" in state(lab)["problems"].get("peers", ""), 7)
+    assert state(lab)["cause"] == "local-path"
+    lab.shell(NODE, "nft flush ruleset")
+    lab.wait_announced(timeout_s=20)
+    lab.shell(ROUTER, f"python3 /root/forger.py {address[others[0]]} {others[0]} {NODE}={address[NODE]}")
+    assert state(lab, others[0])["relied_on_by"] == []
+
+
+def test_a_new_key_that_goes_from_node_to_node_costs_nothing_and_no_hearing(lab: ProbeLab) -> None:
+    # Given a new key on the first node only, which accepts the old one for a while
+    first, others = lab.nodes[0], [node for node in lab.nodes if node != NODE]
+    started = lab.shell(first, "systemctl show -p MainPID --value anycastlab-probe")
+    lab.shell(first, f"{{ echo {'7b' * 32}; echo '{'5a' * 32} until {2**32}'; }} >/etc/anycastlab/probe.key; sleep 5.5")
+    assert state(lab, first)["problems"] == {}
+    # When another one is sick, then it goes, for both of its peers stay
+    lab.shell(NODE, silence(ROUTER_DNS))
+    lab.wait_announced(*others, timeout_s=10)
+    until(lambda: state(lab)["relies_on"] == others, 5)
+    lab.shell(NODE, "nft flush ruleset")
+    lab.wait_announced(timeout_s=20)
+    # And with the new key alone on the first one they hear each other no more: nobody leaves as the last
+    lab.shell(first, f"echo {'7b' * 32} >/etc/anycastlab/probe.key; sleep 5.5")
+    for node in others[1:]:
+        lab.shell(node, "mv /etc/anycastlab/probe.key /root/; sleep 5.5")
+        assert "cannot talk" in state(lab, node)["problems"]["peers"]
+    lab.shell(NODE, silence(ROUTER_DNS))
+    until(lambda: cause(lab) == "nobody-else", 10)
+    assert lab.next_hops() == set(lab.nodes)
+    # And when all have it they do
+    lab.shell(NODE, f"nft flush ruleset; echo {'7b' * 32} >/etc/anycastlab/probe.key")
+    for node in others[1:]:
+        lab.shell(node, f"mv /root/probe.key /etc/anycastlab/; echo {'7b' * 32} >/etc/anycastlab/probe.key; sleep 5.5")
+    lab.shell(NODE, silence(ROUTER_DNS))
+    lab.wait_announced(*others, timeout_s=10)
+    assert lab.shell(first, "systemctl show -p MainPID --value anycastlab-probe") == started
+    lab.shell(NODE, "nft flush ruleset")
+    for node in lab.nodes:
+        lab.shell(node, f"echo {'5a' * 32} >/etc/anycastlab/probe.key")
 
 
 def test_its_questions_are_in_no_query_log_and_no_statistics(lab: ProbeLab) -> None:

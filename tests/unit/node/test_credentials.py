@@ -56,3 +56,14 @@ def test_a_state_folder_that_is_in_the_way_is_one_sentence(tmp_path: Path) -> No
     (tmp_path / "state").write_text("a file")
     with pytest.raises(NodeError, match="password file"):
         credentials.adguard_password(create=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n", b"\xff\xfe", b"a\0b", b"x" * 100])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_damaged_file_is_no_password_and_stays(content: bytes, create: bool) -> None:
+    path = credentials.password_file()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(NodeError, match=r"The password file .* is (empty or )?damaged\."):
+        credentials.adguard_password(create=create)
+    assert path.read_bytes() == content

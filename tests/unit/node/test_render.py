@@ -58,7 +58,7 @@ def compare(folder: str, path: str, text: str) -> None:
 )
 def test_files_are_the_golden_ones(folder: str, site: Site, name: str, machine: Machine) -> None:
     node = site.node(name)
-    made = render.files(site, node, machine, Certificate("CERTIFICATE\n", "KEY\n"))
+    made = render.files(site, node, machine, Certificate("CERTIFICATE\n", "KEY\n"), f"{'0' * 64}\n")
     for file in made:
         if not file.path.startswith(OTHERS):
             compare(folder, file.path, file.content.decode())

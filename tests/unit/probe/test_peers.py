@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import dns.message
 import dns.rrset
 import pytest
 
-from anycastlab.probe import peers
+from anycastlab.probe import seal
 from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
 from anycastlab.probe.health import Ailment
 from anycastlab.probe.loop import Loop
@@ -21,6 +23,7 @@ from anycastlab.probe.peers import MOST, Peers, parse
 
 ADDRESSES = {"node01": "127.1.0.1", "node02": "127.1.0.2"}
 TIMEOUT_S = 0.2
+OLD, NEW = seal.Key(b"o" * seal.KEY_BYTES), seal.Key(b"n" * seal.KEY_BYTES)
 
 
 def free_port() -> int:
@@ -46,6 +49,11 @@ class End:
         self.resolver.bind((self.config.address, self.config.resolver_port))
         self.loop.on_readable(self.resolver, self._resolve)
         self.peers = Peers(self.loop, self.config, self._request, self.revoked.append, self.verdicts.append)
+
+    def knows(self, *keys: seal.Key) -> str:
+        """It has these keys now; what it complains about."""
+        Path(self.config.key_path).write_text(seal.dump(keys))
+        return self.peers.refresh()
 
     def _request(self, peer: str, ailment: Ailment) -> tuple[bool, str]:
         self.asked.append((peer, ailment))
@@ -75,7 +83,7 @@ class Pair:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair(tmp_path: Path) -> Iterator[Pair]:
     loop = Loop()
     resolver_port, port = free_port(), free_port()
     ends = []
@@ -87,9 +95,12 @@ def pair() -> Iterator[Pair]:
             router_dns="10.1.2.1",
             frr=Frr(65053, ("10.1.2.1",)),
             peers=(Peer(other, ADDRESSES[other]),),
+            interface="lo",
+            key_path=str(tmp_path / f"{name}.key"),
             resolver_port=resolver_port,
             guard=dataclasses.replace(Guard(), port=port, ask_timeout_s=TIMEOUT_S),
         )
+        Path(config.key_path).write_text(seal.dump((OLD,)))
         ends.append(End(config, loop))
     yield Pair(loop, *ends)
     loop.close()
@@ -142,10 +153,19 @@ def test_a_peer_whose_probe_is_silent_is_no_refuge(pair: Pair) -> None:
     assert verdict.why == "its probe does not answer"
 
 
-def test_a_promise_taken_back_is_heard(pair: Pair) -> None:
+def test_a_promise_taken_back_is_heard_once(pair: Pair) -> None:
+    assert ask(pair).promised
     pair.two.peers.revoke(("node01",))
-    pair.run_until(lambda: pair.one.revoked)
-    assert set(pair.one.revoked) == {"node02"}
+    pair.run_until(lambda: False, 0.1)
+    assert pair.one.revoked == ["node02"]
+
+
+def test_a_promise_that_was_never_given_is_not_taken_back(pair: Pair) -> None:
+    pair.two.answer = (False, "drained")
+    ask(pair)
+    pair.two.peers.revoke(("node01",))
+    pair.run_until(lambda: False, 0.1)
+    assert pair.one.revoked == []
 
 
 def test_strangers_and_impostors_are_not_heard(pair: Pair) -> None:
@@ -153,14 +173,25 @@ def test_strangers_and_impostors_are_not_heard(pair: Pair) -> None:
     target = (ADDRESSES["node02"], port)
 
     def message(**more: object) -> bytes:
-        return json.dumps({"v": 1, "op": "stay?", "from": "node01", "nonce": "x", "ailment": "local", **more}).encode()
+        body = {"v": 2, "op": "stay?", "from": "node01", "to": "node02", "nonce": "x", "ailment": "local", "fresh": ""}
+        return seal.close((OLD,), json.dumps({**body, **more}).encode(), time.time())
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.bind(("127.1.0.9", 0))
         stranger.sendto(message(), target)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as impostor:
         impostor.bind((ADDRESSES["node01"], 0))
-        for data in (message(**{"from": "node03"}), message(v=2), message(ailment="hunger"), b"\xff", b"[]", b""):
+        for data in (
+            message(**{"from": "node03"}),
+            message(to="node03"),
+            message(v=1),
+            message(ailment="hunger"),
+            message(nonce=["x"]),
+            b"\xff",
+            b"[]",
+            b"",
+            b"\n" * 900,
+        ):
             impostor.sendto(data, target)
     pair.run_until(lambda: False, 0.1)
     assert pair.two.asked == []
@@ -168,7 +199,7 @@ def test_strangers_and_impostors_are_not_heard(pair: Pair) -> None:
 
 def test_a_flood_of_strangers_is_not_even_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    monkeypatch.setattr(peers, "parse", read.append)
+    monkeypatch.setattr(seal, "open_", lambda _keys, data, _now: read.append(data))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.bind(("127.1.0.9", 0))
         for _ in range(100):
@@ -177,5 +208,131 @@ def test_a_flood_of_strangers_is_not_even_read(pair: Pair, monkeypatch: pytest.M
     assert read == []
 
 
-def test_too_long_a_message_is_none() -> None:
-    assert parse(json.dumps({"v": 1, "pad": "x" * MOST}).encode()) is None
+@pytest.mark.parametrize("data", [b"[" * 900, b'{"v": 1}', b'{"v": true}', b"\xff", b"null"])
+def test_what_is_no_message_of_ours_is_none(data: bytes) -> None:
+    assert parse(data) is None
+
+
+def test_too_long_a_message_is_not_heard(pair: Pair) -> None:
+    body = {"v": 2, "op": "stay?", "from": "node01", "to": "node02", "nonce": "x", "pad": "x" * MOST}
+    with from_node01() as sock:
+        data = seal.close((OLD,), json.dumps(body).encode(), time.time())
+        sock.sendto(data, (ADDRESSES["node02"], pair.two.config.guard.port))
+    pair.run_until(lambda: False, 0.1)
+    assert "node01" in pair.two.peers.refresh()
+
+
+def from_node01() -> socket.socket:
+    """Somebody who sends as node01: who forges the source address needs no more."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((ADDRESSES["node01"], 0))
+    return sock
+
+
+class Wire:
+    """All datagrams of one end, as somebody on the wire keeps them."""
+
+    def __init__(self, end: End) -> None:
+        self.sent: list[bytes] = []
+        self._socket = end.peers._socket
+        end.peers._socket = self  # type: ignore[assignment]
+
+    def sendto(self, data: bytes, to: tuple[str, int]) -> int:
+        self.sent.append(data)
+        return self._socket.sendto(data, to)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._socket, name)
+
+
+def test_who_forges_an_address_but_has_no_key_is_not_heard(pair: Pair) -> None:
+    body = {"v": 2, "from": "node01", "to": "node02", "nonce": "x", "ailment": "local", "fresh": ""}
+    port = pair.two.config.guard.port
+    with from_node01() as sock:
+        for op in ("stay?", "revoke", "stay", "again"):
+            text = json.dumps({**body, "op": op}).encode()
+            for data in (text, b"\n" + text, seal.close((NEW,), text, time.time()), b"0" * 32 + b"\n" + text):
+                sock.sendto(data, (ADDRESSES["node02"], port))
+    pair.run_until(lambda: False, 0.1)
+    assert (pair.two.asked, pair.two.revoked) == ([], [])
+    assert pair.two.peers.refresh() == "messages in the name of node01 do not bear this home's key"
+
+
+def test_what_was_heard_once_is_worth_nothing_when_it_is_sent_again(pair: Pair) -> None:
+    wires = Wire(pair.one), Wire(pair.two)
+    assert ask(pair).promised
+    pair.two.peers.revoke(("node01",))
+    pair.run_until(lambda: pair.one.revoked)
+    pair.one.verdicts.clear()
+    pair.one.peers.ask(8, Ailment.LOCAL)
+    pair.run_until(lambda: pair.one.verdicts)
+    assert pair.one.verdicts[0].promised
+    pair.run_until(lambda: False, 0.05)
+    before = list(pair.two.asked), list(pair.one.revoked)
+    port = pair.one.config.guard.port
+    for wire, (source, target) in zip(wires, (("node01", "node02"), ("node02", "node01")), strict=True):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind((ADDRESSES[source], 0))
+            for data in list(wire.sent) * 3:
+                sock.sendto(data, (ADDRESSES[target], port))
+    pair.run_until(lambda: False, 0.2)
+    # Then neither is a node bound by a question of the past, nor is the promise that holds taken away
+    assert (pair.two.asked, pair.one.revoked) == before
+
+
+def test_what_comes_in_by_another_interface_is_not_heard(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.if_nametoindex("lo")
+    monkeypatch.setattr(socket, "if_nametoindex", lambda name: real + 1 if name == "lo" else 1 / 0)
+    assert not ask(pair).promised
+    assert pair.two.asked == []
+
+
+def test_an_interface_that_is_not_there_is_told(pair: Pair) -> None:
+    pair.two.peers._config = dataclasses.replace(pair.two.config, interface="eth9")
+    assert pair.two.peers.refresh() == "this probe and its peers cannot talk: there is no interface eth9"
+    assert not ask(pair).promised
+
+
+@pytest.mark.parametrize("ailing", ["has the new key", "has the old key"])
+def test_while_a_new_key_goes_round_all_hear_each_other(pair: Pair, ailing: str) -> None:
+    ahead, behind = (pair.one, pair.two) if ailing == "has the new key" else (pair.two, pair.one)
+    assert ahead.knows(NEW, dataclasses.replace(OLD, until=int(time.time()) + 60)) == ""
+    assert behind.knows(OLD) == ""
+    assert ask(pair).promised
+    pair.two.peers.revoke(("node01",))
+    pair.run_until(lambda: pair.one.revoked)
+    assert pair.one.revoked == ["node02"]
+
+
+def test_the_old_key_ends(pair: Pair) -> None:
+    pair.two.knows(NEW, dataclasses.replace(OLD, until=int(time.time()) - 1))
+    verdict = ask(pair)
+    # Nobody stays for a node that is not understood, so it stays itself
+    assert (verdict.promised, verdict.refused, verdict.why) == (False, False, "its probe does not answer")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file or directory"),
+        ("", "it is empty"),
+        ("\n", "it is empty"),
+        ("swordfish\n", "line 1 is no key"),
+        (f"{'0' * 64}\nx\n", "line 2 is no key"),
+        (f"{'0' * 64} until 1\n", "its first key has an end"),
+        (f"{'0' * 64}\n" * 5, "it has more than 4 lines"),
+        (b"\xff\x00", "it is no text"),
+    ],
+)
+def test_a_node_without_a_key_says_so_and_talks_when_it_has_one(
+    pair: Pair, content: str | bytes | None, why: str
+) -> None:
+    path = Path(pair.two.config.key_path)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert pair.two.peers.refresh() == f"this probe and its peers cannot talk: {path}: {why}"
+    assert not ask(pair).promised
+    assert pair.two.knows(OLD) == ""
+    pair.one.verdicts.clear()
+    assert ask(pair).promised

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anycastlab.probe.health import Outcome
-from anycastlab.probe.machine import Cause
+from anycastlab.probe.machine import TELL_AGAIN_S, Cause
 from tests.unit.probe.test_never_all_at_once import START_S, chaos, seeds
 from tests.unit.probe.world import Node, World, fine
 
@@ -93,6 +93,30 @@ def test_a_crash_loop_is_held_down(world: World) -> None:
     assert waits[0] < waits[1] < 10
     assert waits[2] > 40
     assert node.machine.hold.level == 6
+
+
+def test_a_node_that_is_held_down_and_dies_again_and_again_does_not_fill_the_journal(world: World) -> None:
+    # Given a resolver that dies every three seconds, long enough to be held down for a minute
+    node = world.nodes[NODE]
+    for _ in range(5):
+        crash(world, node)
+        world.run(2)
+    assert not node.machine.announce
+    began, cycles = world.now, 10
+    for _ in range(cycles):
+        crash(world, node)
+        world.run(2)
+    changes = [change for at, name, change in world.log if name == NODE and at > began]
+    news = [change for change in changes if change.news]
+    # Then each cycle is a change of mind, and told once a minute at most: per cause in, and per cause out
+    assert len(changes) > 2 * cycles
+    assert len(news) <= 2 * len({change.cause for change in changes})
+    # And what is so in the end is told, however often it was before
+    world.weather = nobody_listens
+    node.machine.on_ended(world.now)
+    world.run(TELL_AGAIN_S + 1)
+    told = [change for _, name, change in world.log if name == NODE and change.news]
+    assert (told[-1].announce, told[-1].cause) == (node.machine.announce, node.machine.cause)
 
 
 @pytest.mark.parametrize("work", [drain, restart], ids=["drain", "restart"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from anycastlab.probe import service
+from anycastlab.probe import seal, service
 from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
 from anycastlab.probe.loop import Loop
 from anycastlab.probe.notify import Notifier
@@ -30,6 +30,7 @@ def free_port(kind: socket.SocketKind) -> int:
 
 @pytest.fixture
 def config(tmp_path: Path) -> ProbeConfig:
+    (tmp_path / "probe.key").write_text(seal.dump((seal.Key(b"k" * seal.KEY_BYTES),)), encoding="ascii")
     return ProbeConfig(
         node="node01",
         address=ADDRESS,
@@ -37,6 +38,8 @@ def config(tmp_path: Path) -> ProbeConfig:
         router_dns="10.1.2.1",
         frr=Frr(65053, ("10.1.2.1",), str(tmp_path)),
         link="not-a-link",
+        interface="lo",
+        key_path=str(tmp_path / "probe.key"),
         resolver_port=free_port(socket.SOCK_DGRAM),
         guard=Guard(port=free_port(socket.SOCK_DGRAM)),
         metrics_port=free_port(socket.SOCK_STREAM),
@@ -110,6 +113,7 @@ def test_a_stopping_probe_hands_over_to_who_relies_on_it(
         probe._link.read()
         if relied_on:
             probe._machine.promised = {peer.name: loop.now() + 3}
+            probe._peers._granted[peer.name] = "nonce"
         probe.start()
         loop.call_later(0.3, probe.request_stop)
         began = loop.now() + 0.3
@@ -125,3 +129,25 @@ def test_a_stopping_probe_hands_over_to_who_relies_on_it(
     else:
         assert heard == []
         assert down - began <= 2 * service.TICK_S + 0.3
+
+
+@pytest.mark.parametrize("key", ["rights", "escalate", "neighbors"])
+def test_a_problem_that_is_over_is_no_problem(config: ProbeConfig, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "Link", ObedientLink)
+    loop = Loop()
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent,
+        open(os.devnull, "wb") as journal,
+    ):
+        silent.bind((ADDRESS, config.resolver_port))
+        frr = dataclasses.replace(config.frr, enabled=False)
+        probe = Probe(dataclasses.replace(config, frr=frr), loop, Journal(journal.fileno()), Notifier({}))
+        # Given an order that was refused, whose effect then came all the same
+        probe._problem(key, "set anycast0 down: Operation not permitted")
+        probe._link.read()
+        assert key in probe.state()["problems"]
+        probe.start()
+        loop.call_later(0.6, loop.stop)
+        loop.run()
+        assert key not in probe.state()["problems"]
+    loop.close()

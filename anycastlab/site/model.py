@@ -11,6 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from anycastlab.site import circles
+
 Layout = Literal["routed", "flat"]
 ResolverKind = Literal["adguardhome", "unbound"]
 Platform = Literal["incus", "ssh"]
@@ -172,7 +174,36 @@ class Site(Frozen):
                 raise ValueError(f"{node.name}: address and gateway are both {node.address}")
         if self.service.address6:
             self._twin(self.service.address6)
+        self._resolvable()
         return self
+
+    def _resolvable(self) -> None:
+        """The resolvers do not ask themselves, and do not block what probes, router and household need."""
+        resolver = self.resolver
+        if not resolver.local_zones:
+            raise ValueError(
+                "local_zones is empty; the probes ask the router for names in the first of them, "
+                "so name at least one, such as lan"
+            )
+        services = [address for address in (self.service.address, self.service.address6) if address]
+        nodes = {address: node.name for node in self.nodes for address in (node.address, node.address6) if address}
+        asked = {
+            "upstreams": resolver.upstreams,
+            "bootstrap": [str(address) for address in resolver.bootstrap],
+            "router_dns": [str(resolver.router_dns)],
+        }
+        needed = {
+            self.service.identity_name: "by which the nodes say who they are",
+            self.probe_zone: "the names by which the probes test the way to the router",
+            self.wan_probe_zone: "the names by which the probes test the WAN",
+            **dict.fromkeys(resolver.local_zones, "a local zone"),
+            **dict.fromkeys(resolver.reverse_zones, "a reverse zone"),
+        }
+        for sentence in (
+            *circles.leading_back(asked, services, nodes),
+            *circles.blocked(resolver.blocklist, needed),
+        ):
+            raise ValueError(sentence)
 
     def _twin(self, service: IPv6Address) -> None:
         """What the IPv6 service address needs. Interfaces have /64 there (RFC 4291, 2.5.1)."""
@@ -211,8 +242,7 @@ class Site(Frozen):
     @property
     def probe_zone(self) -> str:
         """Zone of the random names that the probes ask: the router says that none of them exists."""
-        zone = self.resolver.local_zones[0] if self.resolver.local_zones else "lan"
-        return f"probe.anycast.{zone}"
+        return f"probe.anycast.{self.resolver.local_zones[0]}"
 
     @property
     def wan_probe_zone(self) -> str:

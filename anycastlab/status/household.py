@@ -194,8 +194,7 @@ def questions(
     service = str(site.service.address)
     asked = [Question("identity", service, site.service.identity_name, "TXT")]
     asked.append(Question("internet", service, f"{token()}.{site.wan_probe_zone}", "A"))
-    if site.resolver.local_zones:
-        asked.append(Question("local", service, f"{token()}.{site.probe_zone}", "A"))
+    asked.append(Question("local", service, f"{token()}.{site.probe_zone}", "A"))
     if pointer := _pointer(site):
         asked.append(Question("reverse", service, pointer, "PTR"))
     if site.resolver.blocklist:

@@ -28,6 +28,51 @@ def lab(node_changes: dict[str, dict[str, Any]] | None = None, count: int = 3, *
     return Machines(nodes, (("@routeros/router", {**shared, "router_api_host": "127.0.0.1"}),))
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"upstreams": ["10.1.9.53"]}, "upstreams has 10.1.9.53, which is the service address 10.1.9.53: the nodes"),
+        ({"upstreams": ["203.0.113.53", "10.1.2.12:5353"]}, "upstreams has 10.1.2.12:5353, which is node02 (10.1.2."),
+        ({"upstreams": ["tls://10.1.9.53#dns.lan"]}, "upstreams has tls://10.1.9.53#dns.lan, which is the service a"),
+        ({"upstreams": ["https://10.1.2.11/dns-query"]}, "upstreams has https://10.1.2.11/dns-query, which is node01"),
+        ({"upstreams": ["127.0.0.1"]}, "upstreams has 127.0.0.1, which is each node itself: the nodes would ask the"),
+        ({"upstreams": ["[::1]:53"]}, "upstreams has [::1]:53, which is each node itself"),
+        ({"upstreams": ["127.0.0.53"]}, "upstreams has 127.0.0.53, which is each node itself"),
+        ({"upstreams": ["0.0.0.0"]}, "upstreams has 0.0.0.0, which is each node itself"),
+        ({"upstreams": ["tls://dns.quad9.net"], "bootstrap": ["10.1.9.53"]}, "bootstrap has 10.1.9.53, which is the"),
+        ({"router_dns": "10.1.9.53"}, "router_dns has 10.1.9.53, which is the service address"),
+        ({"router_dns": "10.1.2.13"}, "router_dns has 10.1.2.13, which is node03 (10.1.2.13)"),
+        ({"router_dns": "127.0.0.1"}, "router_dns has 127.0.0.1, which is each node itself"),
+        ({"blocklist": ["lan"]}, "blocklist has lan, which would block id.anycast.lan, by which the nodes say who t"),
+        ({"blocklist": ["probe.anycast.lan"]}, "blocklist has probe.anycast.lan, which would block probe.anycast.la"),
+        ({"blocklist": ["example.com"]}, "blocklist has example.com, which would block probe.anycast.example.com, the"),
+        ({"blocklist": ["com"]}, "blocklist has com, which would block probe.anycast.example.com, the names by which"),
+        ({"blocklist": ["home"], "local_zones": ["lan", "home"]}, "blocklist has home, which would block home, a lo"),
+        ({"blocklist": ["in-addr.arpa"]}, "blocklist has in-addr.arpa, which would block 10.in-addr.arpa, a reverse"),
+        ({"local_zones": []}, "local_zones is empty; the probes ask the router for names in the first of them"),
+    ],
+)  # fmt: skip
+def test_what_leads_back_to_the_nodes_or_blocks_what_they_need_is_refused(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(SiteError) as refused:
+        build(lab(**changes))
+    assert sentence in refused.value.problem
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"upstreams": ["127.0.0.1:5335"]},  # a person's own recursive resolver on each node
+        {"upstreams": ["10.1.2.1"]},  # the router
+        {"upstreams": ["https://dns10.quad9.net/dns-query"], "bootstrap": ["9.9.9.9"]},
+        {"blocklist": ["tv.lan", "ads.example.com", "an"]},
+    ],
+)
+def test_what_leads_elsewhere_is_not(changes: dict[str, Any]) -> None:
+    build(lab(**changes))
+
+
 def test_lab_nodes_get_addresses_from_their_numbers() -> None:
     site = build(lab(count=4))
     assert [str(n.address) for n in site.nodes] == ["10.1.2.11", "10.1.2.12", "10.1.2.13", "10.1.2.14"]

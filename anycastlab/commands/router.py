@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from anycastlab.cli import OK, PENDING
+from anycastlab.commands.confirm import confirm, yes_option
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
 
 
@@ -64,19 +65,24 @@ def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
 @data_option
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--dry", is_flag=True, help="Only show what would change.")
-def restore(inventory: str, data: tuple[str, ...], file: Path, dry: bool) -> int:
-    """Put a backup that a deploy made back, as carefully as any change."""
+@yes_option
+def restore(inventory: str, data: tuple[str, ...], file: Path, dry: bool, yes: bool) -> int:
+    """Put a backup that a deploy made back, as carefully as any change. Shows it first, and asks."""
     from anycastlab.fleet import Fleet
     from anycastlab.routeros.control import plan_restore_router, restore_router
-    from anycastlab.routeros.render import render_text
+    from anycastlab.routeros.render import render_text, render_warning
+    from anycastlab.turn import take_turn
 
     fleet = Fleet(inventory, parse_data(data))
     fleet.require_built()
     site = fleet.site
+    if not dry:
+        take_turn(site)
     planned = plan_restore_router(site, file)
     click.echo(render_text(planned.plan, site.router.api_host))
     if dry:
         return PENDING if planned.changes else OK
     if planned.changes:
-        restore_router(site, file, click.echo)
+        confirm("Restore this backup?", render_warning(planned.plan), yes=yes)
+        restore_router(site, file, click.echo, shown=planned)
     return OK

@@ -15,6 +15,7 @@ from anycastlab.routeros import originals
 from anycastlab.routeros.apply import Applied, Log, apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
+from anycastlab.routeros.errors import RouterError
 from anycastlab.routeros.limits import VERIFY_TIMEOUT_S
 from anycastlab.routeros.planning import Planned, plan_removal, plan_restore, plan_site
 from anycastlab.routeros.reading import read
@@ -55,11 +56,20 @@ def plan_restore_router(site: Site, path: Path) -> Planned:
         return plan_restore(saved, read(connection))
 
 
-def restore_router(site: Site, path: Path, log: Log = lambda _: None) -> Applied | None:
-    """Puts a backup back, as carefully as any change; None when the router already is like that."""
+def restore_router(site: Site, path: Path, log: Log = lambda _: None, shown: Planned | None = None) -> Applied | None:
+    """Puts a backup back, as carefully as any change; None when the router already is like that.
+
+    `shown` is what a person agreed to: anything else is not done.
+    """
     saved = backups.load(path)
     with router_session(site.router) as connection:
         planned = plan_restore(saved, read(connection))
+        if shown is not None and planned.plan != shown.plan:
+            raise RouterError(
+                f"Router {connection.host} was changed by somebody else since the plan was shown.",
+                "Nothing was changed. Run again, so that the plan is shown as it is now.",
+                connection.host,
+            )
         return apply(connection, planned, state_dir(), log=log) if planned.changes else None
 
 

@@ -10,6 +10,7 @@ from anycastlab.routeros.plan import Add, Change, Move, Plan, Remove, Step
 from anycastlab.routeros.row import SECRETS, describe
 
 MASK = "***"
+CONNECTION: Final = "/routing/bgp/connection"
 
 #: Characters of one value: more than our longest script.
 MOST_SHOWN: Final = 4000
@@ -32,6 +33,18 @@ def render_text(plan: Plan, host: str = "") -> str:
             lines.append(f"  {menu}")
         lines += [f"    {line}" for line in _step_lines(step)]
     return "\n".join(lines)
+
+
+def render_warning(plan: Plan) -> list[str]:
+    """What of a plan takes something away, for the question before it is done."""
+    lines = []
+    if removed := plan.of(Remove):
+        lines.append(f"{len(removed)} rows will be removed from the router: {', '.join(row.tag for row in removed)}.")
+        if any(row.menu == CONNECTION for row in removed):
+            lines.append("Nodes whose BGP connection is removed serve nobody afterwards.")
+    if changed := plan.of(Change):
+        lines.append(f"{len(changed)} rows or settings will get the values of the backup.")
+    return lines
 
 
 def render_json(plan: Plan, host: str = "") -> dict[str, Any]:

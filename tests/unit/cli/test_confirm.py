@@ -49,7 +49,7 @@ def test_a_person_is_shown_what_goes_and_asked(typed: str, code: int) -> None:
     assert process.returncode == code
 
 
-@pytest.mark.parametrize("arguments", [["down", "--help"]])
+@pytest.mark.parametrize("arguments", [["down", "--help"], ["router", "restore", "--help"]])
 def test_what_destroys_can_be_told_not_to_ask(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(arguments) == 0
     assert "-y, --yes" in capsys.readouterr().out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from anycastlab.routeros.apply import apply
 from anycastlab.routeros.control import plan_restore_router, plan_router, restore_router, router_session, verify_router
 from anycastlab.routeros.credentials import store_credentials
 from anycastlab.routeros.errors import RouterDenied, RouterError
+from anycastlab.routeros.render import render_warning
 from anycastlab.site.model import Site
 from anycastlab.virtual_router.testing import PASSWORD, RunningRouter, running_router
 from tests.unit.routeros.support import make_site
@@ -45,6 +48,60 @@ def test_a_restore_is_shown_first_then_done_then_needs_nothing(router: RunningRo
     assert restore_router(site_of(router), path) is not None
     assert len(router.rows("/routing/bgp/connection")) == 3
     assert restore_router(site_of(router), path) is None
+
+
+def a_backup_of_nothing(router: RunningRouter, state: Path) -> Path:
+    with router_session(site_of(router).router) as connection:
+        return apply(connection, plan_router(site_of(router)), state, site=site_of(router)).backup
+
+
+def test_what_a_restore_takes_away_is_told(router: RunningRouter, tmp_path: Path) -> None:
+    planned = plan_restore_router(site_of(router), a_backup_of_nothing(router, tmp_path))
+    (removed, connections, *_) = render_warning(planned.plan)
+    assert "rows will be removed from the router: " in removed
+    assert "anycastlab:netwatch" in removed
+    assert connections == "Nodes whose BGP connection is removed serve nobody afterwards."
+
+
+def test_only_what_was_shown_is_restored(router: RunningRouter, tmp_path: Path) -> None:
+    path = a_backup_of_nothing(router, tmp_path)
+    shown = plan_restore_router(site_of(router), path)
+    with router_session(site_of(router).router) as connection:
+        apply(connection, plan_router(site_of(router, nodes=1)), tmp_path)
+    writes = len(router.writes())
+    with pytest.raises(RouterError, match="was changed by somebody else since the plan was shown"):
+        restore_router(site_of(router), path, shown=shown)
+    assert len(router.writes()) == writes
+
+
+INVENTORY = """\
+nodes = [("127.0.0.9", {"node_name": "node01", "address": "10.1.2.11", "prefix_length": 24, "gateway": "10.1.2.1"})]
+router = [("@routeros/127.0.0.1", {"router_api_port": PORT, "router_tls": False, "router_id": "10.1.2.1",
+    "lan_networks": ["10.1.1.0/24"], "wan_interface": "ether1-wan", "router_dns": "10.1.1.1"})]
+"""
+
+
+def test_the_command_refuses_without_a_terminal_and_does_it_when_told(router: RunningRouter, tmp_path: Path) -> None:
+    path = a_backup_of_nothing(router, tmp_path)
+    writes = len(router.writes())
+    inventory = tmp_path / "home.py"
+    inventory.write_text(INVENTORY.replace("PORT", str(router.port)))
+    command = [str(Path(sys.executable).with_name("anycastlab")), "router", "restore", "-i", str(inventory), str(path)]
+
+    def restore(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    refused = restore()
+    assert refused.returncode == 1
+    assert "rows will be removed from the router" in refused.stderr
+    assert "There is no terminal to ask on, so nothing was changed. Add -y if this is meant." in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert len(router.writes()) == writes
+    done = restore("-y")
+    assert done.returncode == 0, done.stderr
+    assert router.rows("/routing/bgp/connection") == []
 
 
 def test_a_wrong_path_is_a_sentence(router: RunningRouter, tmp_path: Path) -> None:

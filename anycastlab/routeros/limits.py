@@ -14,15 +14,22 @@ CONNECT_TIMEOUT_S: Final = 5.0
 #: sends a byte now and then must not hold us for ever. 100,000 firewall rows take about 10 s on a small board.
 CALL_TIMEOUT_S: Final = 30.0
 
-#: Longest API word accepted, bytes. RouterOS scripts and comments stay far below; a length beyond it is garbage, such
-#: as an HTTP answer read as API words.
-MAX_WORD_BYTES: Final = 4 * 1024 * 1024
+#: Longest API word accepted, bytes: a script of 64 KiB is the longest a router holds, some characters in four bytes. A
+#: length beyond it is garbage, such as an HTTP answer read as API words.
+MAX_WORD_BYTES: Final = 256 * 1024
 
 #: Words in one sentence; RouterOS has rows of about 80 properties.
 MAX_SENTENCE_WORDS: Final = 1024
 
-#: Rows in one answer. 100,000 address-list rows are real; ten times that is not a home router.
-MAX_ROWS: Final = 1_000_000
+#: Bytes of one sentence: a row holds a script or two, the rest is short.
+MAX_SENTENCE_BYTES: Final = 1024 * 1024
+
+#: Bytes of one answer, of several commands asked at once together. 100,000 firewall rows have about 40 MB; in memory an
+#: answer takes several times its bytes.
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+#: Rows in one answer. 100,000 address-list rows are real; several times that is not a home router.
+MAX_ROWS: Final = 400_000
 
 #: Bytes asked from the kernel at once; one system call per word would cost seconds on large menus.
 RECEIVE_BYTES: Final = 64 * 1024

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from librouteros.exceptions import FatalError, LibRouterosError
 from librouteros.protocol import ApiProtocol, decode_length, determine_length, encode_length
 
-from anycastlab.routeros.limits import MAX_ROWS, MAX_SENTENCE_WORDS, MAX_WORD_BYTES
+from anycastlab.routeros.limits import (
+    MAX_ANSWER_BYTES,
+    MAX_ROWS,
+    MAX_SENTENCE_BYTES,
+    MAX_SENTENCE_WORDS,
+    MAX_WORD_BYTES,
+)
 
 Reply = dict[str, str]
 
@@ -21,7 +27,17 @@ class GarbageError(LibRouterosError):  # type: ignore[misc]  # librouteros is un
 
 
 class Words(ApiProtocol):  # type: ignore[misc]
-    """librouteros's framing, bounded, silent (its own logs every word, the password too) and lossless."""
+    """librouteros's framing, bounded, silent (its own logs every word, the password too) and lossless.
+
+    Bounds hold before anything is read: an announced length is refused, never waited for.
+    """
+
+    _left = MAX_SENTENCE_BYTES
+    _answer_left = MAX_ANSWER_BYTES
+
+    def begin_answer(self) -> None:
+        """What is read from here on is one answer, and counts against its bound."""
+        self._answer_left = MAX_ANSWER_BYTES
 
     def writeSentence(self, cmd: str, *words: str) -> None:  # noqa: N802  the library's name
         self.transport.write(_encode((cmd, *words)))
@@ -36,14 +52,21 @@ class Words(ApiProtocol):  # type: ignore[misc]
         length = decode_length(first + self.transport.read(determine_length(first)))
         if length > MAX_WORD_BYTES:
             raise GarbageError(f"a word of {length} bytes is announced")
+        self._left -= length
+        if self._left < 0:
+            raise GarbageError(f"a sentence of more than {MAX_SENTENCE_BYTES} bytes")
         return bytes(self.transport.read(length)).decode("utf-8", "surrogateescape")
 
     def readSentence(self) -> tuple[str, tuple[str, ...]]:  # noqa: N802
+        if self._answer_left < 0:
+            raise GarbageError(f"more than {MAX_ANSWER_BYTES} bytes")
         words: list[str] = []
+        self._left = MAX_SENTENCE_BYTES
         while word := self.readWord():
             words.append(word)
             if len(words) > MAX_SENTENCE_WORDS:
                 raise GarbageError(f"a sentence of more than {MAX_SENTENCE_WORDS} words")
+        self._answer_left -= MAX_SENTENCE_BYTES - self._left
         if not words:
             return "", ()  # an empty sentence means nothing; routers send it as a keep-alive
         if words[0] == "!fatal":
@@ -62,6 +85,7 @@ def _encode(words: Sequence[str]) -> bytes:
 def read_answer(protocol: Words) -> tuple[list[Reply], list[Reply]]:
     rows: list[Reply] = []
     traps: list[Reply] = []
+    protocol.begin_answer()
     while True:
         kind, words = protocol.readSentence()
         if kind == "!re":
@@ -82,6 +106,7 @@ def read_tagged(protocol: Words, count: int) -> list[tuple[list[Reply], list[Rep
     answers: list[tuple[list[Reply], list[Reply]]] = [([], []) for _ in range(count)]
     open_tags = {f".tag={number}": number for number in range(count)}
     total = 0
+    protocol.begin_answer()
     while open_tags:
         kind, words = protocol.readSentence()
         tag = next((word for word in words if word.startswith(".tag=")), "")

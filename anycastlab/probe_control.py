@@ -33,9 +33,14 @@ POLL_S = 0.2
 _DEFAULTS = {entry.name: entry.default for entry in ProbeConfig.__dataclass_fields__.values()}
 STATE_PATH = str(_DEFAULTS["state_path"])
 DRAIN_PATH = str(_DEFAULTS["drain_path"])
-# Prints the state, the node's clock, and `drained` with the flag's first line if it is there.
+# The flag before it is one: whoever wants to drain writes this first, then looks at all nodes, then renames it.
+CLAIM_PATH = f"{DRAIN_PATH}.wanted"
+# Minutes after which a claim was left by somebody who was killed; a drain takes a second or two.
+CLAIM_MIN = 1
+# Prints the state, the node's clock, `drained` with the flag's first line if it is there, and `claimed` if it is.
 _FLAG = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
-READ_COMMAND = f"cat {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; }}; :"
+_CLAIM = f"find {CLAIM_PATH} -mmin -{CLAIM_MIN} -printf 'claimed\\n' 2>/dev/null"
+READ_COMMAND = f"cat {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; {_CLAIM}; }}; :"
 # What the flag says, so that a deploy, which drains for itself, does not put back what a person took out.
 DRAINED_BY_OPERATOR = "operator"
 
@@ -75,6 +80,8 @@ class NodeProbe:
     drained: bool = False
     drain_wanted: bool = False
     """A person drained it; else a deploy that has not put it back."""
+    claimed: bool = False
+    """Somebody is about to drain it."""
     p95_s: float | None = None
     questions: dict[str, Question] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
@@ -108,8 +115,10 @@ def parse_state(node: str, lines: Sequence[str]) -> NodeProbe:
         raw, node_time = json.loads(lines[0]), float(lines[1])
     except (IndexError, ValueError, RecursionError):
         return NodeProbe(node, "unknown", reason="the probe has not written its state; is anycastlab-probe running?")
-    drained = len(lines) > 2
+    claimed = lines[2:][-1:] == ["claimed"]
+    drained = any(line.startswith("drained") for line in lines[2:3])
     wanted = drained and layout.asked_for(lines[2].removeprefix("drained"))
+    flags: dict[str, Any] = {"drained": drained, "drain_wanted": wanted, "claimed": claimed}
     try:
         late = node_time - float(raw["written"])
         # Written in the future: by one that died before the clock was set back.
@@ -117,11 +126,11 @@ def parse_state(node: str, lines: Sequence[str]) -> NodeProbe:
             reason = (
                 f"the probe has not run for {late:.0f} s" if late >= 0 else "the probe has not run since a clock jump"
             )
-            return NodeProbe(node, "unknown", cause="stopped", reason=reason, drained=drained, drain_wanted=wanted)
-        return replace(_parse(node, raw, node_time), drained=drained, drain_wanted=wanted)
+            return NodeProbe(node, "unknown", cause="stopped", reason=reason, **flags)
+        return replace(_parse(node, raw, node_time), **flags)
     except (AttributeError, LookupError, TypeError, ValueError):
         reason = f"{STATE_PATH} is none of this version's probe; is anycastlab-probe running, and as deployed?"
-        return NodeProbe(node, "unknown", reason=reason, drained=drained, drain_wanted=wanted)
+        return NodeProbe(node, "unknown", reason=reason, **flags)
 
 
 def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, each: Each = map) -> NodeProbe:
@@ -135,22 +144,18 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
         return states[node]
     if not force:
         _require_another(node, states)
-    folder = DRAIN_PATH.rsplit("/", 1)[0]
     # Whole or not at all: an empty flag would be nobody's wish, and the next deploy would lift it.
-    order = (
-        f"{{ mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{DRAIN_PATH}.new"
-        f" && mv -f {DRAIN_PATH}.new {DRAIN_PATH}; }} 2>&1 || {{ rm -f {DRAIN_PATH}.new; exit 1; }}"
-    )
-    code, output = run(node, ["sh", "-c", order])
-    if code != 0:
-        raise _refused(f"{node} could not be drained", f"{DRAIN_PATH} cannot be written there", node, code, output)
+    folder = DRAIN_PATH.rsplit("/", 1)[0]
+    claim = f"mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{CLAIM_PATH}"
+    _order(run, node, f"{{ {claim}; }} 2>&1 || {{ rm -f {CLAIM_PATH}; exit 1; }}")
     if not force:
-        # Somebody else may have drained another one meanwhile. Both have written before both look, so not both stay.
+        # Others may be draining other nodes. All claim before they look, so the last one to look sees all others.
         try:
             _require_another(node, {state.name: state for state in probe_states(run, nodes, each)})
         except DrainError:
-            run(node, ["sh", "-c", f"rm -f {DRAIN_PATH}"])
+            run(node, ["sh", "-c", f"rm -f {CLAIM_PATH}"])
             raise
+    _order(run, node, f"mv -f {CLAIM_PATH} {DRAIN_PATH} 2>&1")
     state = _wait(run, node, lambda state: state.state == "withdrawn", DRAIN_WAIT_S)
     if state.state == "withdrawn" or state.cause == "stopped":
         return state
@@ -238,12 +243,25 @@ def _state(word: object) -> State:
 
 
 def _require_another(node: str, states: Mapping[str, NodeProbe]) -> None:
-    """A drained node that still announces will not for long."""
-    if not any(state.announced and not state.drained for name, state in states.items() if name != node):
+    """A drained node that still announces will not for long, and one that somebody is about to drain may not."""
+    others = [state for name, state in states.items() if name != node and state.announced and not state.drained]
+    if others and all(state.claimed for state in others):
+        raise DrainError(
+            f"Somebody is draining {' and '.join(state.name for state in others)} at this moment; with {node} drained "
+            "too, no node might be left.",
+            "Look at `anycastlab probe`, then run again.",
+        )
+    if not others:
         raise DrainError(
             f"{node} is the last node that announces the service address; draining it would leave the home without.",
             "Put another node back first (`anycastlab undrain NAME`), or add --force.",
         )
+
+
+def _order(run: Run, node: str, order: str) -> None:
+    code, output = run(node, ["sh", "-c", order])
+    if code != 0:
+        raise _refused(f"{node} could not be drained", f"{DRAIN_PATH} cannot be written there", node, code, output)
 
 
 def _refused(what: str, why: str, node: str, code: int | None, output: str) -> DrainError:

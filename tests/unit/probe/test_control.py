@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +42,7 @@ class Home:
 
     states: dict[str, dict[str, Any] | None]
     flags: dict[str, str] = field(default_factory=dict)
+    claims: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)
     obeys: bool = True
     commands: list[tuple[str, str]] = field(default_factory=list)
@@ -55,11 +59,19 @@ class Home:
             if state is None:
                 return 1, ""
             text = f"{json.dumps(state)}\n{NOW:.9f}\n"
-            return 0, text + (f"drained {self.flags[node]}\n" if node in self.flags else "")
+            text += f"drained {self.flags[node]}\n" if node in self.flags else ""
+            return 0, text + ("claimed\n" if node in self.claims else "")
         if self.complaint:
             return 2, self.complaint
-        out = "echo operator >/var/lib/anycastlab/drained" in command
+        if "echo operator >/var/lib/anycastlab/drained.wanted" in command:
+            self.claims.add(node)
+            return 0, ""
+        if "rm -f /var/lib/anycastlab/drained.wanted" in command:
+            self.claims.discard(node)
+            return 0, ""
+        out = "mv -f /var/lib/anycastlab/drained.wanted /var/lib/anycastlab/drained" in command
         if out:
+            self.claims.discard(node)
             self.flags[node] = "operator"
         elif "rm -f /var/lib/anycastlab/drained" in command:
             self.flags.pop(node, None)
@@ -172,6 +184,49 @@ def test_of_two_who_drain_at_the_same_moment_not_both_succeed(home: Home) -> Non
     with pytest.raises(DrainError, match="node02 is the last node that announces"):
         drain(run, NODES, "node02")
     assert set(home.flags) == {"node01", "node03"}
+
+
+def test_three_drains_at_one_moment_never_withdraw_all_nodes(home: Home) -> None:
+    """Three machines, no lock between them: whatever the order of their steps, one node always announces."""
+    one_step = threading.Lock()
+    for seed in range(60):
+        moment = random.Random(seed)
+        home.states, home.flags, home.claims = {name: published(name) for name in NODES}, {}, set()
+        started = threading.Barrier(len(NODES))
+        least = len(NODES)
+        ended: list[str] = []
+
+        def run(node: str, argv: Sequence[str], moment: random.Random = moment) -> tuple[int | None, str]:
+            nonlocal least
+            time.sleep(moment.random() * 0.0005)
+            with one_step:
+                answer = home.run(node, argv)
+                least = min(least, sum(bool(state and state["effective"]) for state in home.states.values()))
+            return answer
+
+        def person(node: str, started: threading.Barrier = started, ended: list[str] = ended) -> None:
+            started.wait()
+            try:
+                drain(run, NODES, node)
+                ended.append("drained")
+            except DrainError:
+                ended.append("refused")
+
+        people = [threading.Thread(target=person, args=(node,)) for node in NODES]
+        for each in people:
+            each.start()
+        for each in people:
+            each.join()
+        assert least >= 1
+        assert len(ended) == len(NODES)
+        assert home.claims == set()
+
+
+def test_a_node_that_somebody_is_about_to_drain_does_not_count(home: Home) -> None:
+    home.claims |= {"node01", "node03"}
+    with pytest.raises(DrainError, match="Somebody is draining node01 and node03 at this moment"):
+        drain(home.run, NODES, "node02")
+    assert home.flags == {}
 
 
 def test_a_node_that_wants_to_announce_but_is_not_told_to_the_router_does_not_count(home: Home) -> None:

@@ -70,10 +70,7 @@ def test_an_answer_without_end_is_given_up_in_bounded_memory(
     tracemalloc.start()
     try:
         with pytest.raises(GarbageError):
-            if tagged:
-                read_tagged(protocol, 1)
-            else:
-                read_answer(protocol)
+            read_tagged(protocol, 1) if tagged else read_answer(protocol)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

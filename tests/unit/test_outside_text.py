@@ -15,6 +15,7 @@ from anycastlab.routeros.row import describe
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
 from anycastlab.status.gather import node_status, service_status
+from anycastlab.status.household import Household
 from tests.unit.routeros.support import make_site
 
 HOSTILE = "node01\x1b]0;owned\x07\x1b[2J\r\n\x9b31m\u202etxt\u2028\ud800\x00<br>|"
@@ -61,7 +62,7 @@ def test_an_identity_in_the_status_is_plain_text() -> None:
     said = json.dumps([[HOSTILE, *["x" * 60_000] * 100]])
     answers, problem = ask_from(site, lambda _: (True, said), [["10.1.9.53", "id.anycast.lan", "TXT"]])
     assert problem is None
-    answered_by = service_status(site, answers[0], None).answered_by
+    answered_by = service_status(site, answers[0], None, "10.1.9.53").answered_by
     assert answered_by is not None
     assert answered_by.isprintable()
     assert answers[0] is not None
@@ -71,7 +72,7 @@ def test_an_identity_in_the_status_is_plain_text() -> None:
 def test_what_a_nodes_programs_print_is_plain_text_in_the_status() -> None:
     site = make_site()
     bgp = json.dumps({"ipv4Unicast": {"peers": {"10.1.2.1": {"state": HOSTILE}}}})
-    node = node_status(site.nodes[0], site, Answer(0, f"version\tv1 \x1b[2J\nbgp\t{bgp}\n"), None)
+    node = node_status(site.nodes[0], site, Answer(0, f"version\tv1 \x1b[2J\nbgp\t{bgp}\n"), Household.of(site, (), ()))
     assert node.bgp is not None
     assert node.bgp.isprintable()
     assert node.version is not None

@@ -78,6 +78,22 @@ def parse(text: str) -> Document:
     return document
 
 
+def schema(document: Document) -> int | None:
+    """The schema a file says it has, 0 where it says none (as AdGuard Home reads it); None for a file without settings.
+
+    Raises ResolverError for what is no number.
+    """
+    if not document:
+        return None
+    found = document.get("schema_version") or 0
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise ResolverError(
+            f"The node's AdGuard Home file says schema_version: {_brief(found)}, which is no schema.",
+            "Write the number that its own AdGuard Home wrote there, or delete the file to start afresh.",
+        )
+    return found
+
+
 def differences(actual: Document, wanted: Document, password: Passwords) -> list[Difference]:
     """Managed leaves of `actual` that differ from `wanted`, in the order of `wanted`."""
     found: list[Difference] = []
@@ -91,8 +107,8 @@ def merge(actual: Document, wanted: Document, password: Passwords) -> Document:
     `wanted` has plain passwords, the result hashes; one that already belongs to its password is kept. Raises
     ResolverError for a file of a newer schema, which this version of AdGuard Home would not read.
     """
-    have, want = actual.get("schema_version"), wanted["schema_version"]
-    if isinstance(have, int) and have > want:
+    have, want = schema(actual), wanted["schema_version"]
+    if have is not None and have > want:
         raise ResolverError(
             f"The node's AdGuard Home file has schema {have}; the pinned version reads up to {want}.",
             "Use a newer anycastlab, or delete that file to start afresh.",

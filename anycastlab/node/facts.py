@@ -158,6 +158,35 @@ class MachineFact(FactBase[str]):
             raise FactProcessError(f"/bin/sh on the node is no program ({error})") from error
 
 
+@dataclass(frozen=True)
+class Migrated:
+    """What AdGuard Home made of a copy of its file; `said` is its complaint where it could not."""
+
+    ok: bool
+    text: str = field(default="", repr=False)
+    said: str = ""
+
+
+class MigratedFact(FactBase[Migrated]):
+    """AdGuard Home's file as `program` brings it to its own schema, on a copy: `--check-config` migrates in place."""
+
+    def command(self, program: str) -> StringCommand:
+        check = f"{program} --check-config --no-check-update -c $d/AdGuardHome.yaml -w $d"
+        return StringCommand(
+            "d=$(mktemp -d) && trap 'rm -rf $d' EXIT"
+            f" && chmod 755 {program} && cp {layout.ADGUARD_CONFIG} $d/AdGuardHome.yaml"
+            f" && {{ said=$({check} 2>&1) && echo ok || echo refused; }}"
+            " && printf '%s' \"$said\" | base64 -w0 && echo && base64 -w0 $d/AdGuardHome.yaml"
+        )
+
+    def process(self, output: list[str]) -> Migrated:
+        try:
+            word, said, text = (*output, "")[:3]
+        except ValueError as error:
+            raise FactProcessError("AdGuard Home's file could not be copied on the node") from error
+        return Migrated(word == "ok", _decoded(text), _decoded(said))
+
+
 class ContentFact(FactBase[dict[str, str]]):
     """Text of files, by path; unreadable ones are left out. For showing differences."""
 

@@ -33,8 +33,9 @@ from anycastlab.node import (
     show,
     timing,
 )
-from anycastlab.node.errors import NodeError
+from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
+from anycastlab.outside_text import one_line
 from anycastlab.run import tell
 from anycastlab.site import Node, Service, Site
 
@@ -63,20 +64,26 @@ def configure(
     sentence, when the machine would run emulated, when a daemon refuses its file (nothing was changed then), or when
     the node does not come back.
     """
-    executing = bool(context.state.is_executing)
     try:
-        todo, state = _decide(site, node, adguardhome_source, executing, new_probe_key)
-        keeps = keep.outlives(site, node) and _is_first(site, node, state)
+        yield from _configure(site, node, adguardhome_source, must_serve, waits, new_probe_key)
     except AnycastlabError as error:
-        if not executing:
+        if not context.state.is_executing:
             raise  # before anything ran: the whole run ends here
         yield FunctionCommand(fail, [str(error)], {})
-        return
+
+
+def _configure(
+    site: Site, node: Node, source: str, must_serve: bool, waits: bool, new_key: bool
+) -> Generator[PyinfraCommand, None, None]:
+    executing = bool(context.state.is_executing)
+    wanted, state = _look(site, node, source, executing, new_key)
+    todo = plan.make(wanted, state, _PASSWORDS)
+    keeps = keep.outlives(site, node) and _is_first(site, node, state)
     if not todo.changes:
         context.host.noop(f"{node.name} is as it should be")
         return
     _tell(todo, state)
-    yield from _commands(site, node, todo, keeps, adguardhome_source, must_serve, waits)
+    yield from _commands(site, node, wanted, state, todo, keeps, source, must_serve, waits)
 
 
 @operation(is_idempotent=False)
@@ -105,7 +112,8 @@ def withdraw_script(node: Node, service: Service) -> str:
     )
 
 
-def _decide(site: Site, node: Node, source: str, executing: bool, new_key: bool) -> tuple[plan.Plan, facts.NodeState]:
+def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -> tuple[plan.Wanted, facts.NodeState]:
+    """The node as it should be and as it is; while executing, its resolver's program is obtained if it is needed."""
     resolver_binary.check_source(source)
     # What the machine must be asked about does not depend on it, only the content of a few files does.
     blank = _wanted(site, node, render.Machine(node.name), None, executing, new_key)
@@ -128,8 +136,7 @@ def _decide(site: Site, node: Node, source: str, executing: bool, new_key: bool)
     if executing and todo.program and todo.program.sha256 is None:
         binary = resolver_binary.obtain(source, machine_type, world=resolver_binary.tools(logger.info))
         wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
-        todo = plan.make(wanted, state, _PASSWORDS)
-    return todo, state
+    return wanted, state
 
 
 def require_root(node: Node, state: facts.NodeState) -> None:
@@ -177,7 +184,15 @@ def _wanted(
 
 
 def _commands(
-    site: Site, node: Node, todo: plan.Plan, keeps: bool, source: str, must_serve: bool, waits: bool
+    site: Site,
+    node: Node,
+    wanted: plan.Wanted,
+    state: facts.NodeState,
+    todo: plan.Plan,
+    keeps: bool,
+    source: str,
+    must_serve: bool,
+    waits: bool,
 ) -> Generator[PyinfraCommand, None, None]:
     if todo.packages and keeps:
         # A machine without Python has it among the packages; then what comes with them is told by `fresh_packages`.
@@ -193,8 +208,23 @@ def _commands(
         binary = resolver_binary.obtain(source, machine)
         yield StringCommand("mkdir", "-p", layout.LIB)
         yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
+    if todo.older_schema is not None and context.state.is_executing:
+        todo = plan.make(wanted, state, _PASSWORDS, _migrated(node, todo))
     agent = apply.program(site, node, todo, must_serve, waits)
     yield StringCommand("python3", "-I", "-", _stdin=agent, _timeout=timing.CONFIGURE_LIMIT_S)
+
+
+def _migrated(node: Node, todo: plan.Plan) -> adguard_yaml.Document:
+    """The node's AdGuard Home file as the program to come brings it to its schema; nothing is changed by looking."""
+    program = apply.STAGED_PROGRAM if todo.program else layout.ADGUARD_PROGRAM
+    found = context.host.get_fact(facts.MigratedFact, program=program)
+    if not found.ok:
+        said = one_line(" ".join(found.said.splitlines()[-1:]))
+        raise ResolverError(
+            f"{node.name}: AdGuard Home cannot read {layout.ADGUARD_CONFIG} as schema {todo.older_schema}: {said}.",
+            "Correct its schema_version, or delete the file to start afresh; the old one stays.",
+        )
+    return adguard_yaml.parse(found.text)
 
 
 def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:

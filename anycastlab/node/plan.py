@@ -55,6 +55,7 @@ class Plan:
     packages: tuple[str, ...] = ()
     files: tuple[ManagedFile, ...] = ()
     adguard: ManagedFile | None = None
+    older_schema: int | None = None  # of AdGuard Home's file: its own program must migrate a copy before ours is merged
     program: Program | None = None
     effects: tuple[Effect, ...] = ()
     daemon_reload: bool = False
@@ -78,14 +79,26 @@ class Plan:
         return bool({*self.restart, *self.disable} - quiet)
 
 
-def make(wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords) -> Plan:
-    """The steps from `state` to `wanted`. Raises ResolverError for an AdGuard Home file of a newer schema."""
+def make(
+    wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords, migrated: adguard_yaml.Document | None = None
+) -> Plan:
+    """The steps from `state` to `wanted`. Raises ResolverError for an AdGuard Home file of a newer schema.
+
+    `migrated` is the node's AdGuard Home file as the program brought it to the present schema; a plan with an
+    `older_schema` must not be carried out without.
+    """
     reasons: list[str] = []
     missing = tuple(package for package in wanted.packages if package not in state.packages)
     reasons += [f"install {package}" for package in missing]
     changed = tuple(file for file in wanted.files if not is_same(file, state.files.get(file.path)))
     reasons += [f"{'change' if file.path in state.files else 'create'} {file.path}" for file in changed]
-    yaml_file, differences = _adguard(wanted, state, passwords)
+    older = _older_schema(wanted, state)
+    yaml_file, differences = _adguard(wanted, state, passwords, migrated)
+    if older is not None:
+        reasons.append(
+            f"migrate {layout.ADGUARD_CONFIG} from schema {older}: the new AdGuard Home does that on a copy, then our"
+            " settings are merged into it"
+        )
     reasons += [f"change {layout.ADGUARD_CONFIG}: {difference}" for difference in differences]
     program = _program(wanted, state)
     if program:
@@ -141,6 +154,7 @@ def make(wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords) ->
         packages=missing,
         files=changed,
         adguard=yaml_file,
+        older_schema=older,
         program=program,
         effects=tuple(sorted(effects)),
         daemon_reload=reload,
@@ -160,15 +174,24 @@ def is_same(file: ManagedFile, state: FileState | None) -> bool:
     return state == FileState(file.mode, file.owner, file.group, file.sha256)
 
 
+def _older_schema(wanted: Wanted, state: NodeState) -> int | None:
+    if wanted.adguard is None or not state.adguard_yaml:
+        return None
+    found = adguard_yaml.schema(adguard_yaml.parse(state.adguard_yaml))
+    return found if found is not None and found < wanted.adguard["schema_version"] else None
+
+
 def _adguard(
-    wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords
+    wanted: Wanted, state: NodeState, passwords: adguard_yaml.Passwords, migrated: adguard_yaml.Document | None
 ) -> tuple[ManagedFile | None, list[str]]:
     if wanted.adguard is None:
         return None, []
-    actual = adguard_yaml.parse(state.adguard_yaml) if state.adguard_yaml else {}
+    actual = migrated
+    if actual is None:
+        actual = adguard_yaml.parse(state.adguard_yaml) if state.adguard_yaml else {}
     merged = adguard_yaml.merge(actual, wanted.adguard, passwords)  # refuses a newer schema even when nothing differs
     found = adguard_yaml.differences(actual, wanted.adguard, passwords)
-    if not found:
+    if not found and migrated is None:
         return None, []
     file = ManagedFile(
         layout.ADGUARD_CONFIG,

@@ -207,6 +207,67 @@ def test_what_adguard_home_rewrites_and_a_person_sets_is_no_drift(nodes: NodeLab
     assert not nodes.configure(node).changed
 
 
+OLD_FILES = {
+    # filtering.rewrites of schema 30 have no `enabled`; without a migration they would be off
+    30: """
+http: {address: "0.0.0.0:3000"}
+filtering:
+  rewrites:
+    - {domain: one.person.example, answer: 10.1.1.31}
+    - {domain: two.person.example, answer: 10.1.1.32}
+schema_version: 30
+""",
+    # no schema_version: AdGuard Home's very first, with other names for everything
+    0: """
+bind_host: 0.0.0.0
+bind_port: 3000
+auth_name: me
+auth_pass: secret
+coredns:
+  bootstrap_dns: 10.1.2.1:53
+  upstream_dns: [10.1.2.1]
+  rewrites:
+    - {domain: one.person.example, answer: 10.1.1.31}
+    - {domain: two.person.example, answer: 10.1.1.32}
+""",
+}
+
+
+def test_a_file_of_an_older_or_newer_schema(nodes: NodeLab) -> None:
+    node = nodes.site.node("node01")
+    ours = nodes.shell(node.name, f"cat {layout.ADGUARD_CONFIG}").encode()
+
+    def put(text: bytes) -> None:
+        nodes.push(node.name, "/root/put.yaml", text)
+        place = f"install -m 600 -o adguardhome -g adguardhome /root/put.yaml {layout.ADGUARD_CONFIG}"
+        nodes.shell(node.name, f"systemctl stop adguardhome; {place}")
+
+    for text in OLD_FILES.values():
+        put(text.encode())
+        assert nodes.configure(node).changed
+        asked = [[f"{which}.person.example", "A", "IN"] for which in ("one", "two")]
+        assert ask(nodes, str(node.address), asked) == [
+            ["NOERROR", ["10 10.1.1.31"]],
+            ["NOERROR", ["10 10.1.1.32"]],
+        ]
+        nodes.wait_announced()
+        assert not nodes.configure(node).changed
+    for text, sentence in (
+        (b"schema_version: 99\n", "has schema 99; the pinned version reads up to 34"),
+        (b"dns: [1]\nschema_version: 12\n", f"AdGuard Home cannot read {layout.ADGUARD_CONFIG} as schema 12: "),
+    ):
+        put(text)
+        run = nodes.configure(node)
+        assert run.code != 0
+        assert sentence in run.output
+        assert "Traceback" not in run.output
+        assert nodes.shell(node.name, f"cat {layout.ADGUARD_CONFIG}").encode() == text
+    put(ours)
+    nodes.shell(node.name, "systemctl start adguardhome")
+    calm(nodes, node)
+    assert not nodes.configure(node).changed
+
+
 @pytest.mark.parametrize(
     ("drift", "sign"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from anycastlab.node import adguard_yaml, layout, plan, render
+from anycastlab.node.errors import ResolverError
 from anycastlab.node.facts import FileState, NodeState, UnitState
 from anycastlab.node.plan import Plan, Program, Wanted
 from tests.unit.node.homes import home
@@ -150,6 +151,42 @@ def test_a_node_that_a_deploy_left_drained_is_resumed_and_a_persons_drain_is_res
     # an empty flag is nobody's: flags are written whole
     assert make(wanted(), with_(state, drained_by="")).resume
     assert not make(wanted(), with_(state, drained_by="someone")).changes
+
+
+def older(version: Any) -> NodeState:
+    """A node whose AdGuard Home file is of another schema, with a rewrite that names no `enabled`."""
+    document = {"filtering": {"rewrites": [{"domain": "nas.example", "answer": "10.1.1.20"}]}}
+    stamp = {} if version is None else {"schema_version": version}
+    return with_(done(wanted()), adguard_yaml=adguard_yaml.dump({**document, **stamp}))
+
+
+@pytest.mark.parametrize(("version", "schema"), [(30, 30), (33, 33), (10, 10), (0, 0), (None, 0)])
+def test_a_file_of_an_older_schema_is_migrated_by_its_own_program_before_ours_is_merged(
+    version: int | None, schema: int
+) -> None:
+    state = older(version)
+    todo = make(wanted(), state)
+    assert todo.older_schema == schema
+    assert f"migrate {layout.ADGUARD_CONFIG} from schema {schema}" in " ".join(todo.reasons)
+    rewrites = [{"domain": "nas.example", "answer": "10.1.1.20", "enabled": True}]
+    migrated = {"schema_version": 34, "filtering": {"rewrites": rewrites}}
+    merged = plan.make(wanted(), state, PASSWORDS, migrated).adguard
+    assert merged is not None
+    assert adguard_yaml.parse(merged.content.decode())["filtering"]["rewrites"] == rewrites
+    # also where the migration already made it as it should be: the file on the node is still the old one
+    whole = adguard_yaml.merge(migrated, wanted().adguard or {}, PASSWORDS)
+    assert plan.make(wanted(), state, PASSWORDS, whole).adguard is not None
+
+
+@pytest.mark.parametrize("version", ["34", 34.5, True, -1, [34]])
+def test_a_schema_that_is_no_number_is_a_sentence(version: Any) -> None:
+    with pytest.raises(ResolverError, match=r"says schema_version: .*, which is no schema"):
+        make(wanted(), older(version))
+
+
+def test_an_empty_file_of_adguard_home_is_one_without_settings() -> None:
+    assert make(wanted(), with_(done(wanted()), adguard_yaml="")).older_schema is None
+    assert make(wanted(), done(wanted())).older_schema is None
 
 
 def test_changing_the_resolver_stops_the_other_one() -> None:

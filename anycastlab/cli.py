@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from anycastlab import __version__
+from anycastlab import __version__, first_moments
 
 OK, ERROR, PENDING, INTERRUPTED = 0, 1, 2, 130
 
@@ -32,6 +32,8 @@ _COMMANDS = {
     "scenario": ("scenario", "Break the lab on purpose and measure what was felt."),
     "report": ("report", "Tables and a page from recorded scenario runs."),
 }
+# They import pyinfra when they run; `Fleet` says when that is done.
+_REACHES_MACHINES = ("status", "probe", "drain", "undrain", "router", "shell", "down")
 
 
 class _Commands(click.Group):
@@ -44,6 +46,8 @@ class _Commands(click.Group):
         module = import_module(f"anycastlab.commands.{_COMMANDS[name][0]}")
         command = getattr(module, name)
         assert isinstance(command, click.Command)
+        if name not in _REACHES_MACHINES:
+            first_moments.over()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

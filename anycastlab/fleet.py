@@ -20,6 +20,7 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
+from anycastlab import first_moments
 from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
@@ -55,6 +56,7 @@ class Fleet:
         self._state = State()
         with ctx_state.use(self._state):
             inventory = read(inventory_file, data)
+        first_moments.over()  # what follows may have to be put back
         self._state.init(inventory, _config())
         self.inventory = inventory
 

@@ -30,10 +30,16 @@ def _tie_to_parent() -> None:
         os._exit(INTERRUPTED)
 
 
+def _leave(_number: int, _frame: object) -> None:
+    os._exit(INTERRUPTED)
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, _stop)
+    # Nothing has begun, and an exception out of an import that replaces the standard library would be a mess.
+    signal.signal(signal.SIGINT, _leave)
     _tie_to_parent()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `outside` held it back until here
     from anycastlab.run.inside import main
 
+    signal.signal(signal.SIGINT, _stop)
     sys.exit(main(sys.argv[1:]))

@@ -33,10 +33,10 @@ _SINGLETON_HAS_NO = ("find", "remove", "add")
 class Kind:
     """What an argument's value may be.
 
-    `name`: `text` `open` (anything), `bool`, `enum`, `set` (comma-separated), `int`, `number`, `size`, `time`, `date`,
-    `clock` (time of day), `ip` (IPv4), `address` (IPv4 or IPv6), `addresses`, `prefix`, `prefixes`, `prefix6`, `peer`
-    (address or prefix, as written), `cidr` (address with length, host bits kept), `range` (address, prefix or a-b),
-    `ports`, `mac`, `ref`/`refs` (name of a row in the menu `words[0]`).
+    `name`: `text` `open` (anything), `bool`, `flag` (set by being there), `enum`, `set` (comma-separated), `int`,
+    `number`, `size`, `time`, `date`, `clock` (time of day), `ip` (IPv4), `address` (IPv4 or IPv6), `addresses`,
+    `prefix`, `prefixes`, `prefix6`, `peer` (address or prefix, as written), `cidr` (address with length, host bits
+    kept), `range` (address, prefix or a-b), `ports`, `mac`, `ref`/`refs` (name of a row in the menu `words[0]`).
     `words`: the values of an enum or set; for others, words that are allowed besides. `low`/`high` as the tree writes
     them.
     """

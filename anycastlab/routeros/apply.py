@@ -34,7 +34,7 @@ from anycastlab.routeros.plan import Step, make_plan, unhealthy
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.preflight import preflight, safe_mode_held
 from anycastlab.routeros.reading import Reading, read
-from anycastlab.routeros.realign import realign
+from anycastlab.routeros.redirect import realign
 from anycastlab.routeros.rollback import arm, disarm
 from anycastlab.site.model import Site
 

@@ -9,6 +9,7 @@ from anycastlab.routeros.errors import NoSuchItem, RouterLost
 from anycastlab.routeros.order import Before
 from anycastlab.routeros.plan import Add, Change, Move, Remove, Step
 from anycastlab.routeros.reading import Reading
+from anycastlab.routeros.redirect import flush, is_switch
 from anycastlab.routeros.row import MENUS, tag_of
 
 
@@ -35,6 +36,8 @@ class Executor:
                 self._ids[menu, tag] = row_id or self._find(menu, tag)
             case Change():
                 connection.set(step.row.menu, step.row_id, {p.name: p.new for p in step.properties})
+                if is_switch(step) and (service := step.row.properties.get("dst-address")):
+                    flush(connection, service)
             case Remove():
                 try:
                     connection.remove(step.menu, step.row_id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from anycastlab.routeros.limits import BFD_INTERVAL_TOLERANCE
 from anycastlab.routeros.observe import BfdSession, Observation
 from anycastlab.routeros.rows_bgp import connection_name
+from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.site.model import Node, Site
 
 
@@ -61,14 +62,21 @@ def judge(site: Site, observation: Observation, multipath: bool, required: Colle
     )
     service = str(site.service.prefix)
     served = any(route.prefix == service and route.active for route in observation.routes)
-    wrong = served and observation.redirect_active
-    yield Finding(
-        "router",
-        "redirect",
-        not wrong,
-        "the redirect is on although nodes announce the address." if wrong else "the redirect is as it must be",
-        "Netwatch gets no answer through the service address, or has not asked yet." if wrong else "",
-    )
+    yield _judge_redirect(observation, served)
+
+
+def _judge_redirect(observation: Observation, served: bool) -> Finding:
+    if observation.redirect_wrong:
+        state, says = ("on", "gets answers") if observation.redirect_active else ("off", "gets no answer")
+        hint = f"A deploy puts it right. Does the script of {NETWATCH} run? See /log."
+        return Finding("router", "redirect", False, f"the redirect is {state} although netwatch {says}.", hint)
+    if observation.netwatch in ("missing", "off"):
+        text = f"the entry in {NETWATCH} is {'disabled' if observation.netwatch == 'off' else 'missing'}."
+        return Finding("router", "redirect", False, text, "Nothing switches the last resort on: run the deploy.")
+    if served and observation.redirect_active:
+        hint = "Netwatch gets no answer through the service address, or has not asked yet."
+        return Finding("router", "redirect", False, "the redirect is on although nodes announce the address.", hint)
+    return Finding("router", "redirect", True, "the redirect is as it must be")
 
 
 def _judge_node(site: Site, node: Node, family: _Family, observation: Observation, required: bool) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ from ipaddress import ip_address, ip_network
 
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.reading import read_many
-from anycastlab.routeros.row import tag_of
-from anycastlab.routeros.rows_fallback import NAT, REDIRECT_TAG
+from anycastlab.routeros.redirect import netwatch_status, redirect_active, wrong
+from anycastlab.routeros.rows_fallback import NAT, NETWATCH
 from anycastlab.routeros.values import is_true, microseconds
 from anycastlab.routeros.wire import Reply
 from anycastlab.site.model import Site
@@ -61,6 +61,10 @@ class Observation:
     bfd: Mapping[str, BfdSession]
     routes: Sequence[Route]
     redirect_active: bool
+    netwatch: str = "unknown"
+    """What the entry of the last resort says, see `netwatch_status`."""
+    redirect_wrong: bool = False
+    """The redirect is not as netwatch wants it."""
 
 
 def observe(connection: Connection, site: Site) -> Observation:
@@ -70,13 +74,14 @@ def observe(connection: Connection, site: Site) -> Observation:
     words = [f"?gateway={gateway}" for gateway in gateways]
     words += [f"?dst-address={site.service.prefix6}"] if site.service.prefix6 else []
     query = [*words, *["?#|"] * (len(words) - 1)]
-    sessions, bfd, routes, nat = read_many(
+    sessions, bfd, routes, nat, netwatch = read_many(
         connection,
         [
             ["/routing/bgp/session/print"],
             ["/routing/bfd/session/print"],
             ["/routing/route/print", *query],
             [f"{NAT}/print", "=.proplist=.id,comment,disabled"],
+            [f"{NETWATCH}/print", "=.proplist=.id,comment,disabled,status"],
         ],
     )
     return Observation(
@@ -84,6 +89,8 @@ def observe(connection: Connection, site: Site) -> Observation:
         bfd=bfd_sessions(bfd or ()),
         routes=bgp_routes(routes or (), gateways),
         redirect_active=redirect_active(nat or ()),
+        netwatch=netwatch_status(netwatch or ()),
+        redirect_wrong=bool(wrong(netwatch or (), nat or ())),
     )
 
 
@@ -143,10 +150,6 @@ def _neighbour(row: Reply) -> str:
     """Whom a BGP route came from: `belongs-to` is `bgp-IP6-fd00:10:1:2::11`."""
     kind, _, address = row.get("belongs-to", "").rpartition("-")
     return _address(address) if kind.startswith("bgp-IP") else ""
-
-
-def redirect_active(rows: Sequence[Reply]) -> bool:
-    return any(tag_of(row).startswith(f"{REDIRECT_TAG}:") and not is_true(row.get("disabled")) for row in rows)
 
 
 def _is_no(flag: str | None) -> bool:

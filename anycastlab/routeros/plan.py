@@ -25,7 +25,7 @@ Router = Mapping[str, Sequence[Actual]]
 """Menu to its rows, as read. A menu the router does not have is missing."""
 
 #: Read along with every row, never configured.
-FLAGS = frozenset({".id", "dynamic", "builtin", "invalid", "inactive", "comment"})
+FLAGS = frozenset({".id", "dynamic", "builtin", "invalid", "inactive", "comment", "status"})
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anycastlab.routeros.backup import Backup, desired_from
 from anycastlab.routeros.foreign import check_foreign
-from anycastlab.routeros.plan import Plan, make_plan
+from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
 from anycastlab.routeros.reading import Reading
+from anycastlab.routeros.redirect import mends
 from anycastlab.routeros.row import Row
 from anycastlab.routeros.rows import Device, desired_rows
+from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.routeros.rows_settings import given_back
 from anycastlab.site.model import Site
 
@@ -49,7 +51,10 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     notes = [*device.caps.notes, *check_foreign(site, desired, reading)]
     if site.service.address6:
         notes += _ipv6_notes(device)
-    return _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
+    planned = _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
+    if any(isinstance(step, Add | Change | Move) and step.row.menu == NETWATCH for step in planned.plan.steps):
+        return planned  # netwatch begins anew, and its first result sets the redirect
+    return replace(planned, plan=replace(planned.plan, steps=(*planned.plan.steps, *mends(desired, reading.menus))))
 
 
 def _ipv6_notes(device: Device) -> list[str]:

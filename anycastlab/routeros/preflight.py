@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address
 
 from anycastlab.routeros.connection import Connection
@@ -28,6 +28,14 @@ def preflight(
     for service in services:
         _static_route(connection, service)
     return notes
+
+
+#: Distance of routes learned over eBGP (MikroTik manual, "IP Routing").
+EBGP_DISTANCE = 20
+
+
+def _via(row: Mapping[str, str]) -> str:
+    return f" via {row['gateway']}" if row.get("gateway") else ""
 
 
 def _version(connection: Connection, planned: Planned) -> None:
@@ -105,14 +113,20 @@ def safe_mode_held(host: str, user: str = "") -> RouterError:
 
 
 def _static_route(connection: Connection, service: IPv4Address | IPv6Address) -> None:
-    """A static one wins against BGP by distance: the nodes' routes would never become active."""
+    """A static one wins against BGP by distance: the nodes' routes would never become active.
+
+    One that is disabled or farther than BGP's does not, such as our own blackhole.
+    """
     menu, prefix = ("/ip/route" if service.version == 4 else "/ipv6/route"), f"{service}/{service.max_prefixlen}"
-    rows = connection.print(menu, [".id", "dst-address", "gateway", "static", "dynamic"], f"?dst-address={prefix}")
+    names = [".id", "dst-address", "gateway", "dynamic", "disabled", "distance"]
+    rows = connection.print(menu, names, f"?dst-address={prefix}")
     for row in rows:
-        if not is_true(row.get("dynamic")):
+        distance = row.get("distance", "")
+        farther = distance.isdigit() and int(distance) > EBGP_DISTANCE
+        if not (is_true(row.get("dynamic")) or is_true(row.get("disabled")) or farther):
             raise RouterError(
                 f"Router {connection.host} has a static route for the service address ({row.get('.id')} "
-                f"{prefix} via {row.get('gateway')}); it would hide the nodes'.",
-                "Remove it, or choose another service address.",
+                f"{prefix}{_via(row)}); it would hide the nodes'.",
+                f"Remove it, give it a distance above {EBGP_DISTANCE}, or choose another service address.",
                 connection.host,
             )

@@ -20,6 +20,9 @@ from anycastlab.routeros.wire import Reply
 Command = tuple[str, ...]
 
 VERSION_COMMAND: Command = ("/system/resource/print", "=.proplist=version")
+#: A router may hold a million routes: only those with a comment can be ours.
+QUERIES: Mapping[str, Command] = {"/ip/route": ("?comment",), "/ipv6/route": ("?comment",)}
+
 ADDRESSES_COMMAND: Command = ("/ip/address/print", "=.proplist=address,interface,disabled,comment")
 
 
@@ -43,6 +46,7 @@ class Reading:
             caps=self.capabilities,
             addresses=tuple(IPv4Interface(row["address"]) for row in self.addresses if row.get("address")),
             ipv6_firewall="/ipv6/firewall/filter" in self.menus,
+            ipv6_route="/ipv6/route" in self.menus,
             ipv6_hash=any(not row or "multipath-hash-policy" in row for row in self.menus.get("/ipv6/settings", ())),
         )
 
@@ -58,7 +62,8 @@ def reading_commands(version: str, host: str = "") -> list[Command]:
     """What to ask a router of this version. Raises RouterError for an unsupported one."""
     schema = capabilities(version, host=host).schema
     commands: list[Command] = [
-        (f"{menu}/print", f"=.proplist={','.join(proplist(menu, schema, ()))}") for menu in MENUS
+        (f"{menu}/print", f"=.proplist={','.join(proplist(menu, schema, ()))}", *QUERIES.get(menu, ()))
+        for menu in MENUS
     ]
     return [*commands, ADDRESSES_COMMAND]
 

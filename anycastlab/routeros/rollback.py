@@ -22,7 +22,7 @@ from anycastlab.routeros.limits import ARMED_ROLLBACK_S
 from anycastlab.routeros.plan import FLAGS, Add, Change, Move, Plan, Remove
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import ORDERED, is_static, tag_of
-from anycastlab.routeros.values import is_true
+from anycastlab.routeros.values import is_true, same
 
 SCHEDULER: Final = "/system/scheduler"
 NAME: Final = "anycastlab-rollback"
@@ -92,7 +92,8 @@ def _undo_lines(plan: Plan, reading: Reading) -> Iterator[str]:
                 for name in clear:
                     yield f"{step.row.menu}/unset{target} value-name={name}"
             case Remove():
-                values = {k: v for k, v in step.actual.items() if v and (k == "comment" or k not in FLAGS)}
+                values = {k: v for k, v in step.actual.items() if k == "comment" or k not in FLAGS}
+                values = {k: v for k, v in values.items() if v or same(k, v, "yes")}  # a flag may be set and empty
                 place = following.get(step.menu, {}).get(step.row_id, "")
                 words = [f"{name}={quote(value)}" for name, value in values.items()]
                 yield f"{step.menu}/add {' '.join(words)}" + (f" place-before={place}" if place else "")

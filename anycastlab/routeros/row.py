@@ -30,6 +30,8 @@ MENUS: Final = (
     "/routing/bfd/configuration",
     "/routing/bgp/instance",
     "/routing/bgp/connection",
+    "/ip/route",
+    "/ipv6/route",
     "/tool/netwatch",
     "/ip/dhcp-server/network",
 )

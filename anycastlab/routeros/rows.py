@@ -10,7 +10,7 @@ from anycastlab.command_trees.schema import Kind, Schema
 from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.row import MENUS, SECRETS, Row
 from anycastlab.routeros.rows_bgp import bgp_rows
-from anycastlab.routeros.rows_fallback import fallback_rows
+from anycastlab.routeros.rows_fallback import NETWATCH, fallback_rows
 from anycastlab.routeros.rows_firewall import firewall_rows
 from anycastlab.routeros.rows_settings import dhcp_rows, probe_zone_row, settings_rows
 from anycastlab.routeros.values import microseconds
@@ -27,6 +27,7 @@ class Device:
     ipv6_firewall: bool = True
     ipv6_hash: bool = True
     """It can be told how to spread IPv6 flows over several next hops."""
+    ipv6_route: bool = True
 
 
 def desired_rows(site: Site, device: Device) -> list[Row]:
@@ -36,7 +37,7 @@ def desired_rows(site: Site, device: Device) -> list[Row]:
         *settings_rows(site, ipv6=device.ipv6_hash),
         probe_zone_row(site),
         *bgp_rows(site, device.caps),
-        *fallback_rows(site, device.caps),
+        *fallback_rows(site, device.caps, device.ipv6_route),
         *dhcp_rows(site, device.addresses),
     ]
     rows.sort(key=lambda row: (MENUS.index(row.menu), row.place))
@@ -110,4 +111,6 @@ def proplist(menu: str, schema: Schema, rows: Sequence[Row]) -> list[str]:
         if row.menu == menu:
             names.update(row.properties)
             names.update(row.initial or {})
+    if menu == NETWATCH:
+        names.add("status")
     return [".id", "comment", "dynamic", "builtin", "invalid", "inactive", *sorted(names - {"comment"})]

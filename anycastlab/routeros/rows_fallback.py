@@ -7,7 +7,16 @@ make it believe the nodes are back.
 Scripts are inline: netwatch runs them with read, write, test, reboot only, and silently does not run a called
 `/system/script` that has more (MikroTik manual, "Netwatch"). NAT is decided on a connection's first packet, so each
 toggle removes the service address's tracked connections; they may vanish meanwhile, hence one by one with
-`on-error={}`.
+`on-error={}`. RouterOS shows such a connection's target as `10.1.9.53` with `dst-port=53` apart, or as `10.1.9.53:53`,
+depending on its version: the pattern fits both.
+
+The redirect is a state, held by a script that runs after each test: whatever switches it meanwhile (a person, the end
+of an administrator's safe mode, which takes back what netwatch did), the next test puts it right. netwatch, unlike the
+scheduler, is there in every device-mode.
+
+Between the last node's death and the redirect the service address has no route of its own: a blackhole of the highest
+distance keeps its questions from the default route, and so from the provider. dst-nat comes before routing, so the
+redirect does not meet it; netwatch's own question fails at once instead of after its time-out.
 """
 
 from __future__ import annotations
@@ -21,7 +30,13 @@ from anycastlab.site.model import Site
 
 NAT: Final = "/ip/firewall/nat"
 NETWATCH: Final = "/tool/netwatch"
+ROUTE: Final = "/ip/route"
+ROUTE6: Final = "/ipv6/route"
 REDIRECT_TAG: Final = "anycastlab:redirect"
+NETWATCH_TAG: Final = "anycastlab:netwatch"
+
+#: Distance of the blackhole: behind every way to the service address that could work. 255 would never be used.
+BLACKHOLE_DISTANCE: Final = 254
 
 #: How often netwatch asks, seconds: the least that RouterOS takes.
 INTERVAL_S: Final = 1
@@ -36,8 +51,27 @@ TIMEOUT_MS: Final = 400
 STARTUP_DELAY_S: Final = 30
 
 
-def fallback_rows(site: Site, caps: Capabilities) -> list[Row]:
-    return [*(_redirect(site, protocol) for protocol in ("udp", "tcp")), _netwatch(site, caps)]
+def fallback_rows(site: Site, caps: Capabilities, ipv6_route: bool = True) -> list[Row]:
+    """`ipv6_route`: the router has static IPv6 routes."""
+    rows = [
+        *(_redirect(site, protocol) for protocol in ("udp", "tcp")),
+        _netwatch(site, caps),
+        _blackhole(ROUTE, str(site.service.prefix)),
+    ]
+    if site.service.prefix6 and ipv6_route:
+        rows.append(_blackhole(ROUTE6, str(site.service.prefix6)))
+    return rows
+
+
+def _blackhole(menu: str, prefix: str) -> Row:
+    properties: dict[str, str | None] = {
+        "dst-address": prefix,
+        "blackhole": "yes",
+        "distance": str(BLACKHOLE_DISTANCE),
+        "disabled": "no",
+    }
+    reason = "while no node announces it, its questions do not leave by the default route"
+    return Row(menu, "anycastlab:blackhole", properties, reason=reason)
 
 
 def _redirect(site: Site, protocol: str) -> Row:
@@ -65,21 +99,34 @@ def _netwatch(site: Site, caps: Capabilities) -> Row:
         "startup-delay": f"{STARTUP_DELAY_S}s",
         "up-script": script("disable", site.service.address),
         "down-script": script("enable", site.service.address),
+        "test-script": holding(site.service.address),
         "disabled": "no",
     }
     if caps.ignore_initial:
         # Also the first result counts: the redirect may be in the wrong state since the last restart.
         properties["ignore-initial-up"] = "no"
         properties["ignore-initial-down"] = "no"
-    return Row(NETWATCH, "anycastlab:netwatch", properties)
+    return Row(NETWATCH, NETWATCH_TAG, properties)
 
 
 def script(verb: str, service: IPv4Address) -> str:
-    """The toggle script for `enable` or `disable` of the redirects."""
+    """The toggle script for `enable` or `disable` of the redirects; does nothing where they are so already."""
     event = "no node answers, the router does" if verb == "enable" else "the nodes answer again"
+    wrong = "yes" if verb == "enable" else "no"
     return (
+        f':if ([:len [{NAT}/find where comment~"^{REDIRECT_TAG}:" disabled={wrong}]] > 0) do={{\n'
         f':log warning "anycastlab: {event}"\n'
-        f'/ip/firewall/nat/{verb} [find comment~"^{REDIRECT_TAG}:"]\n'
-        f':foreach c in=[/ip/firewall/connection/find where dst-address~"^{service}:"] do={{'
-        ":do {/ip/firewall/connection/remove $c} on-error={}}"
+        f'{NAT}/{verb} [find where comment~"^{REDIRECT_TAG}:"]\n'
+        f':foreach c in=[/ip/firewall/connection/find where dst-address~"^{service}(:|\\$)"] do={{'
+        ":do {/ip/firewall/connection/remove $c} on-error={}}}"
     )
+
+
+def holding(service: IPv4Address) -> str:
+    """The script after each test: the redirects as netwatch's own status wants them."""
+
+    def when(status: str, verb: str) -> str:
+        found = f'[:len [{NETWATCH}/find where comment~"^{NETWATCH_TAG}" status="{status}"]]'
+        return f":if ({found} > 0) do={{\n{script(verb, service)}}}"
+
+    return "\n".join((when("down", "enable"), when("up", "disable")))

@@ -28,6 +28,8 @@ _BOOLEANS: Final = frozenset(
         "use-bfd",
     }
 )
+#: Properties that are set by being there, with any value but a no: `blackhole=""`.
+_PRESENT: Final = frozenset({"blackhole"})
 #: Defaults of properties we set (MikroTik manual), needed where a router does not print what equals its default.
 _DEFAULTS: Final = {
     "connect": "yes",
@@ -95,6 +97,8 @@ def canonical(prop: str, value: str) -> str:
 
 def same(prop: str, one: str | None, other: str | None) -> bool:
     """Do both mean the same? An absent value means the default, which routers leave out of what they print."""
+    if prop in _PRESENT:
+        return is_true(one) == is_true(other)
     default = _DEFAULTS.get(prop, "")
     return canonical(prop, one or default) == canonical(prop, other or default)
 
@@ -105,8 +109,8 @@ def boolean(value: str) -> str:
 
 
 def is_true(value: str | None) -> bool:
-    """A flag of a row; RouterOS leaves false ones out in some menus."""
-    return value is not None and value.lower() in _TRUE
+    """A flag of a row. RouterOS leaves false ones out in some menus, and shows true ones without a value in others."""
+    return value is not None and (not value or value.lower() in _TRUE)
 
 
 def microseconds(value: str) -> int | None:

@@ -38,6 +38,21 @@ class RouterStatus:
     redirect_active: bool | None = None  # the last resort answers instead of the nodes
     problem: str | None = None
     next_hops6: tuple[str, ...] = ()  # of the IPv6 service prefix
+    netwatch: str | None = None  # what the entry of the last resort says: up, down, unknown, off or missing
+    redirect_wrong: bool = False  # the redirect is not as netwatch wants it
+
+    def last_resort_complaints(self) -> list[str]:
+        mend = "`anycastlab up` puts it right."
+        if self.redirect_wrong and self.redirect_active:
+            return [f"The last resort is on although netwatch gets answers from the nodes. {mend}"]
+        if self.redirect_wrong:
+            return [f"The last resort is off although netwatch gets no answer: nobody answers the household. {mend}"]
+        if self.netwatch in ("off", "missing"):
+            state = "disabled" if self.netwatch == "off" else "missing"
+            return [f"The entry in /tool/netwatch is {state}: nothing would switch the last resort on. {mend}"]
+        if self.redirect_active:
+            return ["The last resort is on: the router answers itself because no node does."]
+        return []
 
 
 @dataclass(frozen=True)
@@ -94,8 +109,8 @@ class Status:
                 found.append(f"{node.name}: the router has no active IPv6 route through it.")
         if self.router.problem:
             found.append(f"The router: {self.router.problem}")
-        elif self.router.redirect_active:
-            found.append("The last resort is on: the router answers itself because no node does.")
+        else:
+            found += self.router.last_resort_complaints()
         if self.service.problem:
             found.append(f"Nobody could ask the service address: {self.service.problem}")
         elif self.service6 is not None and not self.service6.answers:

@@ -23,4 +23,12 @@ def read_router(site: Site) -> RouterStatus:
         tuple(sorted(route.gateway for route in seen.routes if route.active and route.prefix == str(prefix)))
         for prefix in (site.service.prefix, site.service.prefix6)
     )
-    return RouterStatus(address, name(version.split(maxsplit=1)[0]), hops, seen.redirect_active, next_hops6=hops6)
+    return RouterStatus(
+        address,
+        name(version.split(maxsplit=1)[0]),
+        hops,
+        seen.redirect_active,
+        next_hops6=hops6,
+        netwatch=seen.netwatch,
+        redirect_wrong=seen.redirect_wrong,
+    )

@@ -24,6 +24,9 @@ _PRINT_IGNORED = frozenset({
 _PRINT_FLAGS = frozenset({"dynamic", "static", "active", "inactive", "running", "disabled", "invalid"})
 _PRINT_OWN = frozenset({".id", ".proplist", "proplist", "count-only", "from", "chain"})
 
+_ROUTES = frozenset({"/ip/route", "/ipv6/route", "/routing/route"})
+_ROUTE_FLAGS = frozenset({"active", "static", "dynamic", "bgp", "connect", "dhcp", "ecmp", "blackhole", "inactive"})
+
 _ROWS_FROM_DATAPLANE = frozenset({"/ip/firewall/connection", "/routing/bgp/session", "/ip/dns/cache"})
 """Menus whose rows are the data plane's, so `remove` and the like go there."""
 
@@ -188,6 +191,11 @@ class Interpreter:
         self._check_print(call)
         rows = await self._rows(call)
         rows = [row for row in rows if self._selected(call, row)]
+        if self.router.config.flag_form == "empty" and call.menu.path in _ROUTES:
+            rows = [
+                {name: "" if name in _ROUTE_FLAGS and value == "true" else value for name, value in row.items()}
+                for row in rows
+            ]
         if "count-only" in call.arguments:
             return Reply(ret=str(len(rows)))
         if wanted:
@@ -235,6 +243,8 @@ class Interpreter:
             shown |= runtime.interface(self.router, shown)
         elif path == scheduler.MENU:
             shown |= self.router.scheduled(shown)
+        if path in _ROUTES and shown.get("disabled") == "true":
+            shown.pop("dynamic", None)  # a route that is switched off is not said to be the router's own or not
         if "comment" in shown:  # RouterOS prints it last
             shown["comment"] = shown.pop("comment")
         return shown

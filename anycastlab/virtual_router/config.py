@@ -20,6 +20,9 @@ POLICIES = (
 )
 """In the order RouterOS prints them."""
 
+CONNECTION_FORMS = ("apart", "joined")
+FLAG_FORMS = ("true", "empty")
+
 API_PORT = 8728
 API_SSL_PORT = 8729
 
@@ -81,6 +84,11 @@ class Config:
     """Rows shown first and marked dynamic, as RouterOS's own (fasttrack's counter rule); nobody can change them."""
     netwatch_startup_delay_s: float | None = None
     """Seconds netwatch waits after the start in place of a row's `startup-delay`; None keeps RouterOS's 5 minutes."""
+    connection_form: str = "apart"
+    """How a tracked connection shows its ports: `apart` (`dst-address=10.1.9.53 dst-port=53`, recent versions) or
+    `joined` (`dst-address=10.1.9.53:53`, older ones). Which version began is not published."""
+    flag_form: str = "true"
+    """How a route shows a flag that is set: `true`, or `empty` (`blackhole=""`). Both are published."""
     device_mode: str = "advanced"
     """`home` has no scheduler, like a home router since 7.17."""
 
@@ -104,6 +112,10 @@ class Config:
                     raise ConfigError(f"interface {interface.name}: {error}") from error
         if self.tls_port is not None and self.tls_certificate is not None and self.tls_key is None:
             raise ConfigError("tls_certificate is given without tls_key")
+        if self.connection_form not in CONNECTION_FORMS:
+            raise ConfigError(f"connection_form: {self.connection_form!r} is not {' or '.join(CONNECTION_FORMS)}")
+        if self.flag_form not in FLAG_FORMS:
+            raise ConfigError(f"flag_form: {self.flag_form!r} is not {' or '.join(FLAG_FORMS)}")
         if self.device_mode not in ("advanced", "basic", "home", "rose"):
             raise ConfigError(f"device_mode: {self.device_mode!r} is not advanced, basic, home or rose")
 

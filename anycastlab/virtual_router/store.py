@@ -22,6 +22,9 @@ FIXED = ("builtin", "dynamic", "default")
 VOLATILE = frozenset({"/interface", "/interface/ethernet", "/ip/service"})
 """Menus that every start fills anew."""
 
+WATCHING = frozenset({"/tool/netwatch"})
+"""Menus whose rows are told their revision."""
+
 _SYSTEM_PROPERTIES = ("proto", "certificate", "tls-version", "owner", "creation-time", "name")
 """What built-in and created rows carry beyond the arguments of a verb."""
 
@@ -34,6 +37,8 @@ class Row:
 
     id: str
     values: Mapping[str, str]
+    revision: int = 0
+    """How often it was changed. What watches it starts anew with each change, even one that was taken back at once."""
 
     @property
     def fixed(self) -> bool:
@@ -111,7 +116,10 @@ class Store:
         menus = set(self._tables) | {path for path, menu in self.schema.menus.items() if menu.singleton}
         return {
             path: [
-                {name: value for name, value in self.shown(path, row).items() if name not in defaults.NEVER_SHOWN}
+                {
+                    **{n: value for n, value in self.shown(path, row).items() if n not in defaults.NEVER_SHOWN},
+                    **({".revision": str(row.revision)} if path in WATCHING else {}),
+                }
                 for row in self.rows(path)
             ]
             for path in sorted(menus)
@@ -170,7 +178,7 @@ class Store:
             new = {name: value for name, value in row.values.items() if name not in cleared} | values
             new = {name: value for name, value in new.items() if name != "comment" or value}
             if new != row.values:
-                changed[row.id] = replace(row, values=new)
+                changed[row.id] = replace(row, values=new, revision=row.revision + 1)
         after = tuple(changed.get(row.id, row) for row in self.rows(menu.path))
         if menu.singleton and not after:
             after = tuple(changed.values())

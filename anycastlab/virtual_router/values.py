@@ -62,6 +62,11 @@ def _bool(name: str, text: str, _kind: Kind, _names: Names) -> str:
     raise errors.no_match(name)
 
 
+def _flag(_name: str, text: str, _kind: Kind, _names: Names) -> str:
+    """Set by being there, whatever it says but no."""
+    return "false" if text in _FALSE else "true"
+
+
 def _enum(name: str, text: str, kind: Kind, _names: Names) -> str:
     if text in kind.words:
         return text
@@ -210,6 +215,7 @@ def _listed(single: Callable[[str, str, Kind, Names], str]) -> Callable[[str, st
 _CONVERTERS: dict[str, Callable[[str, str, Kind, Names], str]] = {
     "text": _text,
     "bool": _bool,
+    "flag": _flag,
     "enum": _enum,
     "set": _set,
     "int": _int,

@@ -235,7 +235,7 @@ class RouterLab:
 
     # --- the router -----------------------------------------------------------------------------------------------
 
-    def config(self, version: str, startup_delay_s: float | None = 0.0) -> Config:
+    def config(self, version: str, startup_delay_s: float | None = 0.0, connection_form: str = "apart") -> Config:
         return Config(
             version=version,
             users=(User("admin", "secret"),),
@@ -246,12 +246,14 @@ class RouterLab:
             ),
             static_names={"nas.lan": "10.1.1.20"},
             netwatch_startup_delay_s=startup_delay_s,
+            connection_form=connection_form,
         )
 
-    def fresh(self, version: str = "7.22.3") -> None:
+    def fresh(self, version: str = "7.22.3", connection_form: str = "apart") -> None:
         """A router out of the box, and both nodes announcing and answering."""
         self.run("router", "sh", "-ec", f"systemctl stop {router.UNIT}; rm -rf /var/lib/anycastlab-router")
-        self.put("router", router.CONFIG, self.config(version).to_json().encode())
+        settings = self.config(version, connection_form=connection_form)
+        self.put("router", router.CONFIG, settings.to_json().encode())
         self.run("router", "systemctl", "start", router.UNIT)
         for node in NODES:
             self.run(node, "systemctl", "start", "answerer")

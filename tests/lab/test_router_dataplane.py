@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 
 import pytest
 from librouteros.exceptions import TrapError
 
+from anycastlab.routeros.rows_fallback import NETWATCH_TAG, REDIRECT_TAG, holding, script
 from tests.lab.router_lab import NODES, SERVICE, Api, RouterLab, add_redirect, eventually
 
 DISABLE = '/ip/firewall/nat/disable [find where comment~"^redirect"]'
@@ -112,30 +114,105 @@ def test_netwatch_switches_the_redirect_on_when_no_node_answers_and_off_again(ro
 
 
 @pytest.mark.parametrize(
-    ("flush", "served", "port"), [(FLUSH, True, 4053), ("", False, 4054)], ids=["flushed", "not flushed"]
+    ("form", "flushed", "port"),
+    [("apart", True, 4053), ("joined", True, 4055), ("apart", False, 4054)],
+    ids=["ports apart", "ports joined", "not flushed"],
 )
 def test_a_client_with_one_socket_is_moved_only_if_its_tracked_connection_is_flushed(
-    router: RouterLab, api: Api, flush: str, served: bool, port: int
+    built: RouterLab, form: str, flushed: bool, port: int
 ) -> None:
+    """With the script the product writes, in both forms that RouterOS shows a tracked connection in."""
+    built.fresh(connection_form=form)
+    with built.api() as api:
+        _moved_with_one_socket(built, api, form, flushed, port)
+
+
+def _moved_with_one_socket(router: RouterLab, api: Api, form: str, flushed: bool, port: int) -> None:
     api.neighbours()
     api.served()
     add_redirect(api)
-    add_netwatch(api, DISABLE, f"{ENABLE}; {flush}")
+    switch_on = script("enable", IPv4Address(SERVICE))
+    add_netwatch(api, DISABLE, switch_on if flushed else ENABLE)
     eventually(lambda: api.rows("/tool/netwatch")[0]["status"], lambda seen: seen == "up")
     # One socket: NAT was decided with its first packet.
     assert router.ask("nas.lan", "A", port=port)[0].startswith("10.1.2.1")
-    tracked = [row for row in api.rows("/ip/firewall/connection") if row["src-address"] == f"10.1.1.101:{port}"]
-    assert [row["dst-address"] for row in tracked] == [f"{SERVICE}:53"]
+    source = (
+        {"src-address": "10.1.1.101", "src-port": port} if form == "apart" else {"src-address": f"10.1.1.101:{port}"}
+    )
+    tracked = [row for row in api.rows("/ip/firewall/connection") if source.items() <= row.items()]
+    assert [row["dst-address"] for row in tracked] == [SERVICE if form == "apart" else f"{SERVICE}:53"]
     for node in NODES:
         router.run(node, "systemctl", "stop", "answerer")
     eventually(lambda: {row["disabled"] for row in api.rows("/ip/firewall/nat")}, lambda seen: seen == {False})
     router_answers = ["10.1.1.20"]
-    if served:
+    if flushed:
         assert eventually(lambda: router.ask("nas.lan", "A", port=port), lambda seen: seen == router_answers)
     else:
         assert router.ask("nas.lan", "A", port=port, count=3) == ["ConnectionRefusedError"] * 3
         # A new socket is not bound to the old decision.
         assert router.ask("nas.lan", "A") == router_answers
+
+
+def test_the_redirect_is_held_whatever_a_safe_mode_takes_back(router: RouterLab, api: Api) -> None:
+    """An administrator's safe mode ends after netwatch fired: off with all nodes dead, then on with healthy nodes."""
+    api.neighbours()
+    api.served()
+    add_redirect(api)
+    for row in api.rows("/ip/firewall/nat"):
+        api.set("/ip/firewall/nat", row[".id"], comment=f"{REDIRECT_TAG}:{row['protocol']}")
+    service = IPv4Address(SERVICE)
+    add_netwatch(api, script("disable", service), script("enable", service))
+    watch = api.rows("/tool/netwatch")[0]
+    api.set("/tool/netwatch", watch[".id"], test_script=holding(service), comment=NETWATCH_TAG)
+    status = lambda: api.rows("/tool/netwatch")[0]["status"]  # noqa: E731
+    off = lambda: {row["disabled"] for row in api.rows("/ip/firewall/nat")}  # noqa: E731
+    eventually(status, lambda seen: seen == "up")
+    for verb, before, after in (("stop", True, False), ("start", False, True)):
+        with router.api() as administrator:
+            administrator.do("/safe-mode/take")
+            for node in NODES:
+                router.run(node, "systemctl", verb, "answerer")
+            eventually(off, lambda seen, after=after: seen == {after})  # type: ignore[misc]
+            administrator.do("/safe-mode/unroll")
+        # Taken back, and right again by the next tests; nobody touched netwatch.
+        eventually(off, lambda seen, after=after: seen == {after}, timeout_s=5)  # type: ignore[misc]
+        messages = [row["message"] for row in api.rows("/log") if "script" in row["topics"]]
+        word = "no node answers" if verb == "stop" else "the nodes answer again"
+        assert sum(word in message for message in messages) == 2, (before, messages)
+
+
+def test_questions_for_the_service_never_leave_by_the_default_route(router: RouterLab, api: Api) -> None:
+    api.neighbours()
+    api.served()
+    api.add("/ip/route", dst_address="0.0.0.0/0", gateway="203.0.113.1")
+    count = "table ip seen { chain out { type filter hook postrouting priority 0; oifname wan ip daddr 10.1.9.53 counter; } }"
+    router.run("router", "nft", count)
+    seen = lambda: "counter packets 0 " in router.run("router", "nft", "list", "table", "ip", "seen")  # noqa: E731
+    try:
+        for node in NODES:
+            router.node_bgp(node, f"no network {SERVICE}/32")
+        eventually(api.next_hops, lambda hops: hops == {})
+        router.ask("nas.lan", "A", timeout_s=0.3)
+        assert not seen()
+        router.run("router", "sh", "-ec", f"nft delete table ip seen; nft '{count}'")
+        # With the route the product writes they end here, dst-nat still comes first, and the nodes' routes still win.
+        api.add("/ip/route", dst_address=f"{SERVICE}/32", blackhole="yes", distance="254")
+        api.settled()
+        assert router.ask("nas.lan", "A", timeout_s=0.3) == ["TimeoutError"]
+        assert seen()
+        add_redirect(api)
+        for row in api.rows("/ip/firewall/nat"):
+            api.do("/ip/firewall/nat/enable", numbers=row[".id"])
+        api.settled()
+        assert router.ask("nas.lan", "A") == ["10.1.1.20"]
+        for row in api.rows("/ip/firewall/nat"):
+            api.do("/ip/firewall/nat/disable", numbers=row[".id"])
+    finally:
+        for node in NODES:
+            router.node_bgp(node, f"network {SERVICE}/32")
+        router.run("router", "nft", "delete", "table", "ip", "seen")
+    eventually(api.next_hops, lambda hops: sum(hops.values()) == len(NODES))
+    assert router.ask("nas.lan", "A")[0].startswith("10.1.2.1")
 
 
 def test_a_script_that_is_not_understood_runs_not_at_all_and_is_reported(api: Api) -> None:

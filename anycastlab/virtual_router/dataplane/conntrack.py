@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -104,12 +104,30 @@ class _Side:
                     ports[inner] = struct.unpack("!H", content[:2])[0]
         return cls(source, target, protocol, ports.get(2), ports.get(3))
 
-    @staticmethod
-    def show(address: str, port: int | None) -> str:
-        """`10.1.9.53:53`, as the router prints it."""
-        if port is None:
-            return address
-        return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    def rows(self, prefix: str = "") -> dict[str, str]:
+        """Addresses and ports, as recent versions print them."""
+        return {
+            f"{prefix}{name}": str(value)
+            for name, value in (
+                ("src-address", self.source),
+                ("src-port", self.source_port),
+                ("dst-address", self.target),
+                ("dst-port", self.target_port),
+            )
+            if value is not None
+        }
+
+
+def joined(row: Mapping[str, str]) -> dict[str, str]:
+    """A row as older versions print it: `dst-address=10.1.9.53:53`."""
+    out = {}
+    for name, value in row.items():
+        port = row.get(name.removesuffix("address") + "port") if name.endswith("-address") else None
+        if port is not None:
+            out[name] = f"[{value}]:{port}" if ":" in value else f"{value}:{port}"
+        elif not name.endswith("-port"):
+            out[name] = value
+    return out
 
 
 def parse(payload: bytes) -> Tracked | None:
@@ -122,10 +140,8 @@ def parse(payload: bytes) -> Tracked | None:
     status = struct.unpack("!I", fields.get(_STATUS, bytes(4)))[0]
     row = {
         "protocol": _PROTOCOLS.get(origin.protocol, str(origin.protocol)),
-        "src-address": _Side.show(origin.source, origin.source_port),
-        "dst-address": _Side.show(origin.target, origin.target_port),
-        "reply-src-address": _Side.show(reply.source, reply.source_port),
-        "reply-dst-address": _Side.show(reply.target, reply.target_port),
+        **origin.rows(),
+        **reply.rows("reply-"),
         "timeout": _timeout(struct.unpack("!I", fields.get(_TIMEOUT, bytes(4)))[0]),
         **{name: "true" if status & bit else "false" for name, bit in _FLAGS.items()},
     }

@@ -13,7 +13,7 @@ from anycastlab.virtual_router.dataplane import netwatch, nft, probes, readout, 
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
 from anycastlab.virtual_router.dataplane.bird_daemon import Bird
 from anycastlab.virtual_router.dataplane.chains import RULES
-from anycastlab.virtual_router.dataplane.conntrack import Conntrack, Tracked
+from anycastlab.virtual_router.dataplane.conntrack import Conntrack, Tracked, joined
 from anycastlab.virtual_router.dataplane.filters import RuleError, parse
 from anycastlab.virtual_router.dataplane.interfaces import Interface, Interfaces
 from anycastlab.virtual_router.dataplane.kernel import Runner, load_ruleset, run, write_settings
@@ -44,6 +44,7 @@ def create(config: Config) -> LinuxDataplane:
         interfaces,
         hostname=socket.gethostname(),
         startup_delay_s=config.netwatch_startup_delay_s,
+        connection_form=config.connection_form,
     )
 
 
@@ -58,6 +59,7 @@ class LinuxDataplane:
         startup_delay_s: float | None = None,
         runner: Runner = run,
         resolver: Resolver | None = None,
+        connection_form: str = "apart",
     ) -> None:
         self.version = version
         self.interfaces = interfaces
@@ -67,6 +69,7 @@ class LinuxDataplane:
         self._runner = runner
         self._startup_delay_s = startup_delay_s
         self._conntrack = Conntrack()
+        self._joined = connection_form == "joined"
         self._watcher: Watcher | None = None
         self._console: Console | None = None
         self._bgp: Bgp | None = None
@@ -177,7 +180,10 @@ class LinuxDataplane:
                 return readout.ip_routes(every, "ip4" if menu == "/ip/route" else "ip6")
             case "/ip/firewall/connection":
                 self._tracked = {entry.key: entry for entry in await asyncio.to_thread(self._conntrack.entries)}
-                return [{".id": key, **entry.row} for key, entry in self._tracked.items()]
+                return [
+                    {".id": key, **(joined(entry.row) if self._joined else entry.row)}
+                    for key, entry in self._tracked.items()
+                ]
             case "/ip/dns/cache":
                 return self.resolver.cache.rows()
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from anycastlab.virtual_router.dataplane.api import Row, Snapshot
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.peers import Notes
-from anycastlab.virtual_router.dataplane.rows import Network, enabled, items, network, truth
+from anycastlab.virtual_router.dataplane.rows import Network, enabled, items, network
 
 MENUS = {"/ip/route": 4, "/ipv6/route": 6}
 """Menu to its address family."""
@@ -56,7 +56,7 @@ def _static_route(row: Row, family: int, interfaces: Interfaces) -> StaticRoute:
         raise ValueError(f"{reason} is not emulated")
     target = network(row.get("dst-address") or DEFAULT[family])
     distance = int(row.get("distance") or DEFAULT_DISTANCE)
-    if truth(row, "blackhole"):
+    if row.get("blackhole", "no") not in ("no", "false"):  # set by being there: `blackhole=""`
         return StaticRoute(family, target, (), distance)
     gateways = tuple(_gateway(text, interfaces) for text in items(row.get("gateway")))
     if not gateways:

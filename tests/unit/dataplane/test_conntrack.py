@@ -45,10 +45,14 @@ def test_a_redirected_query() -> None:
     assert found.key == "*ABCD1234"
     assert found.row == {
         "protocol": "udp",
-        "src-address": "10.1.1.101:4053",
-        "dst-address": "10.1.9.53:53",
-        "reply-src-address": "10.1.1.1:53",
-        "reply-dst-address": "10.1.1.101:4053",
+        "src-address": "10.1.1.101",
+        "src-port": "4053",
+        "dst-address": "10.1.9.53",
+        "dst-port": "53",
+        "reply-src-address": "10.1.1.1",
+        "reply-src-port": "53",
+        "reply-dst-address": "10.1.1.101",
+        "reply-dst-port": "4053",
         "timeout": "1m59s",
         "seen-reply": "true",
         "assured": "true",
@@ -56,6 +60,13 @@ def test_a_redirected_query() -> None:
         "srcnat": "false",
         "dstnat": "true",
         "dying": "false",
+    }
+    older = conntrack.joined(found.row)
+    assert {name: older[name] for name in older if "address" in name or "port" in name} == {
+        "src-address": "10.1.1.101:4053",
+        "dst-address": "10.1.9.53:53",
+        "reply-src-address": "10.1.1.1:53",
+        "reply-dst-address": "10.1.1.101:4053",
     }
 
 
@@ -69,6 +80,7 @@ def test_tcp_has_a_state_and_icmp_no_port() -> None:
     assert icmp is not None
     assert tcp.row["tcp-state"] == "established"
     assert icmp.row["dst-address"] == "10.0.0.2"
+    assert conntrack.joined(icmp.row) == icmp.row
 
 
 def test_an_entry_without_id_cannot_be_named_and_is_left_out() -> None:

@@ -92,7 +92,7 @@ def test_the_first_result_may_be_told_not_to_run_its_script(first: bool, ignored
 def test_a_changed_entry_starts_again_and_an_unchanged_one_goes_on() -> None:
     machine = started()
     machine.finish(ENTRY, True, 1001.0)
-    machine.update([Entry.from_row({**ROW, "comment": "new", "status": "up"}, 0.0)], now=5.0, wall=1005.0)
+    machine.update([Entry.from_row({**ROW, "since": "new", "status": "up"}, 0.0)], now=5.0, wall=1005.0)
     assert machine.runtime(ROW)["status"] == "up"
     changed = Entry.from_row({**ROW, "timeout": "400ms"}, 0.0)
     machine.update([changed], now=5.0, wall=1005.0)
@@ -101,6 +101,15 @@ def test_a_changed_entry_starts_again_and_an_unchanged_one_goes_on() -> None:
     # A late result of the old entry counts for nothing.
     assert machine.finish(ENTRY, False, 1006.0) is None
     assert machine.runtime(ROW)["done-tests"] == "0"
+
+
+def test_a_change_that_was_taken_back_at_once_starts_the_entry_again() -> None:
+    """Switched off and on before the rows were applied: the row is the same, its revision is not."""
+    entry = Entry.from_row({**ROW, ".revision": "0"}, 0.0)
+    machine = started(entry)
+    machine.finish(entry, True, 1001.0)
+    machine.update([Entry.from_row({**ROW, ".revision": "2"}, 0.0)], now=5.0, wall=1005.0)
+    assert machine.runtime(ROW)["status"] == "unknown"
 
 
 def test_a_removed_or_disabled_entry_is_forgotten() -> None:

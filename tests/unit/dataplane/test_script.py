@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anycastlab.routeros.rows_fallback import REDIRECT_TAG, script
+from anycastlab.routeros.rows_fallback import REDIRECT_TAG, holding, script
 from anycastlab.virtual_router.dataplane.api import NETWATCH_POLICIES, CommandRefused
 from anycastlab.virtual_router.dataplane.script import Interpreter, binary
 from anycastlab.virtual_router.dataplane.script_parser import parse
@@ -125,18 +125,70 @@ def test_get_reads_a_property_also_of_a_singleton(console: FakeConsole) -> None:
     assert console.writes == [("/ip/dns/cache/flush", {})]
 
 
-@pytest.mark.parametrize(("verb", "on"), [("enable", {"*1", "*2"}), ("disable", set())])
-def test_the_scripts_the_product_itself_writes(verb: str, on: set[str]) -> None:
-    console = FakeConsole(
+SERVICE = IPv4Address("10.1.9.53")
+APART, JOINED = {"dst-address": "10.1.9.53", "dst-port": "53"}, {"dst-address": "10.1.9.53:53"}
+
+
+def last_resort(*disabled: str, status: str = "unknown", form: dict[str, str] | None = None) -> FakeConsole:
+    """Two redirects, netwatch, and tracked connections in one of the published forms; one of them to somebody else."""
+    others = [{".id": "*64", "dst-address": "110.1.9.53", "dst-port": "53"}, {".id": "*65", "dst-address": "10.1.9.5"}]
+    return FakeConsole(
         {
-            NAT: [{".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{n}", "disabled": "true"} for n in (1, 2)],
-            CONNECTIONS: [{".id": f"*{n:X}", "dst-address": "10.1.9.53:53"} for n in range(1, 50)],
+            NAT: [{".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{n}", "disabled": d} for n, d in enumerate(disabled, 1)],
+            CONNECTIONS: [*({".id": f"*{n:X}", **(form or APART)} for n in range(1, 50)), *others],
+            "/tool/netwatch": [
+                {".id": "*1", "comment": "somebody's", "status": "down" if status == "up" else "up"},
+                {".id": "*2", "comment": "anycastlab:netwatch", "status": status},
+            ],
         }
     )
+
+
+@pytest.mark.parametrize("form", [APART, JOINED], ids=["ports apart", "ports joined"])
+@pytest.mark.parametrize(("verb", "before", "on"), [("enable", "true", {"*1", "*2"}), ("disable", "false", set())])
+def test_the_scripts_the_product_itself_writes(verb: str, before: str, on: set[str], form: dict[str, str]) -> None:
+    console = last_resort(before, before, form=form)
     console.vanishing = {"*5"}
-    run(console, script(verb, IPv4Address("10.1.9.53")))
+    run(console, script(verb, SERVICE))
     assert enabled(console) == on
-    assert [row[".id"] for row in console.rows[CONNECTIONS]] == ["*5"]
+    assert [row[".id"] for row in console.rows[CONNECTIONS]] == ["*5", "*64", "*65"]
+
+
+@pytest.mark.parametrize(("verb", "before"), [("enable", "false"), ("disable", "true")])
+def test_a_redirect_that_is_as_it_must_be_is_left_alone(verb: str, before: str) -> None:
+    console = last_resort(before, before)
+    run(console, script(verb, SERVICE))
+    assert console.writes == []
+    assert console.logged == []
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "on"),
+    [
+        ("down", ("true", "true"), {"*1", "*2"}),
+        ("down", ("false", "true"), {"*1", "*2"}),
+        ("up", ("false", "false"), set()),
+        ("up", ("true", "false"), set()),
+    ],
+)
+def test_the_script_after_each_test_holds_the_redirect_to_netwatch_s_state(
+    status: str, before: tuple[str, str], on: set[str]
+) -> None:
+    console = last_resort(*before, status=status)
+    run(console, holding(SERVICE))
+    assert enabled(console) == on
+    assert [row[".id"] for row in console.rows[CONNECTIONS]] == ["*64", "*65"]
+    assert len(console.logged) == 1
+    done = len(console.writes)
+    run(console, holding(SERVICE))
+    assert len(console.writes) == done
+
+
+@pytest.mark.parametrize("before", ["true", "false"])
+def test_before_netwatch_has_an_answer_the_redirect_stays(before: str) -> None:
+    console = last_resort(before, before, status="unknown")
+    run(console, holding(SERVICE))
+    assert console.writes == []
 
 
 @pytest.mark.parametrize(

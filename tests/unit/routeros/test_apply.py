@@ -15,8 +15,10 @@ from anycastlab.routeros import backup as backups
 from anycastlab.routeros.apply import Applied, Clock, apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.errors import ApplyError, PlanError, RouterDenied, RouterError
+from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_restore, plan_site
 from anycastlab.routeros.reading import read
+from anycastlab.routeros.render import render_text
 from anycastlab.routeros.row import MENUS, tag_of
 from anycastlab.routeros.transport import Transport, open_transport
 from anycastlab.site.model import Site
@@ -451,8 +453,8 @@ def test_a_router_that_stays_away_is_said_to_be_unchecked(tmp_path: Path) -> Non
         assert not caught.value.restored
 
 
-def test_a_redirect_undone_with_the_change_is_switched_again_by_netwatch(tmp_path: Path) -> None:
-    """The nodes died during the change: netwatch's own switching was undone with it, and it would not repeat it."""
+def test_a_redirect_undone_with_the_change_is_switched_again(tmp_path: Path) -> None:
+    """The nodes died during the change: netwatch's own switching was undone with it."""
     plane = NullDataplane()
 
     def nodes_die(connection: Connection) -> None:
@@ -467,5 +469,38 @@ def test_a_redirect_undone_with_the_change_is_switched_again_by_netwatch(tmp_pat
         with pytest.raises(ApplyError) as caught:
             deploy(router, make_site(nodes=2), tmp_path, check=nodes_die)
         assert caught.value.restored
-        last = [write["command"] for write in router.writes()][-2:]
-        assert last == ["/tool/netwatch/disable", "/tool/netwatch/enable"]
+        assert redirects(router) == ["false", "false"]
+
+
+def redirects(router: RunningRouter) -> list[str]:
+    return [row["disabled"] for row in router.rows("/ip/firewall/nat") if tag_of(row)]
+
+
+@pytest.mark.parametrize("form", [{"dst-address": "10.1.9.53:53"}, {"dst-address": "10.1.9.53", "dst-port": "53"}])
+@pytest.mark.parametrize(("status", "disabled"), [("down", "false"), ("up", "true")])
+def test_a_redirect_that_is_not_as_netwatch_wants_it_is_planned_and_mended(
+    tmp_path: Path, status: str, disabled: str, form: dict[str, str]
+) -> None:
+    """An administrator's safe mode took back what netwatch had done. Connections of before are forgotten with it."""
+    plane = NullDataplane()
+    site = make_site()
+    with home(dataplane=plane) as router:
+        deploy(router, site, tmp_path)
+        connection = connect(router)
+        for row in router.rows("/ip/firewall/nat"):
+            if tag_of(row):
+                verb = "disable" if status == "down" else "enable"
+                connection.call(f"/ip/firewall/nat/{verb}", f"=numbers={row['.id']}")
+        plane.notes["/tool/netwatch", "anycastlab"] = {"status": status}
+        plane.runtime["/ip/firewall/connection"] = [{".id": "*1", **form}, {".id": "*2", "dst-address": "10.1.9.5:53"}]
+        planned = plan(connection, site)
+        told = render_text(planned.plan)
+        assert told.count("disabled:") == 2
+        assert f"netwatch gets {'no answer' if status == 'down' else 'answers'} from the nodes" in told
+        assert observe(connection, site).redirect_wrong
+        apply(connection, planned, tmp_path, site=site)
+        assert redirects(router) == [disabled] * 2
+        assert [row[".id"] for row in plane.runtime["/ip/firewall/connection"]] == ["*2"]
+        assert not observe(connection, site).redirect_wrong
+        assert plan(connection, site).plan.steps == ()
+        connection.close()

@@ -180,7 +180,7 @@ def test_names_like_no_and_10_are_names() -> None:
 
 def test_a_router_that_was_never_seen_is_planned_like_a_fresh_one() -> None:
     plan = plan_site(make_site(), fresh("7.22.3")).plan
-    assert len(plan.steps) == 27
+    assert len(plan.steps) == 28
     assert "one node serves" not in render_text(plan)
 
 

@@ -1,11 +1,13 @@
 """What a desired row is, how it is known to be ours, and where it has to stand. Pure.
 
-Ownership is a tag, the first word of a row's comment: `anycastlab:<what>:<which>`. Whatever else a person writes
-behind it stays. Rows without a tag are foreign: they are read to find the right place, and never touched.
+Ownership is a tag, the first word of a row's comment: `anycastlab:<what>:<which>`, and one of those that are made here.
+Whatever else a person writes behind it stays. All other rows are foreign, `anycastlab: web pages, mine` too: they are
+read to find the right place, and never touched.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,6 +17,17 @@ from anycastlab.outside_text import one_line
 from anycastlab.routeros.values import is_true
 
 TAG_PREFIX: Final = "anycastlab:"
+
+#: Every tag that is made here, and nothing else: a node by its name, a network with its length.
+_TAG: Final = re.compile(
+    r"^anycastlab:(?:instance|netwatch|blackhole|probe-zone|no-redirects|rollback"
+    r"|(?:wan-guard|redirect):(?:udp|tcp)"
+    r"|filter:(?:in6?|out)"
+    r"|accept:(?:(?:bgp|bfd):[a-z0-9][a-z0-9-]*|dns-(?:udp|tcp):[0-9a-f.:]+/\d+)"
+    r"|bfd:[a-z0-9][a-z0-9-]*"
+    r"|connection:[a-z0-9][a-z0-9-]*(?::v6)?"
+    r"|dhcp:[0-9.]+/\d+)\Z"
+)
 
 #: Every menu written to, in the order of writing: what protects comes before what it protects, and clients get the
 #: address (DHCP) only when all else is there. Removal goes the other way round.
@@ -103,10 +116,8 @@ class Row:
 
 def tag_of(row: Mapping[str, str]) -> str:
     """The tag of an actual row, or '' when it is foreign."""
-    comment = row.get("comment", "")
-    if not comment.startswith(TAG_PREFIX):
-        return ""
-    return comment.split(maxsplit=1)[0]
+    first = row.get("comment", "").split(" ", 1)[0]
+    return first if _TAG.match(first) else ""
 
 
 def place_of(menu: str, tag: str) -> Place:

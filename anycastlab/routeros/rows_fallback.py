@@ -35,6 +35,9 @@ ROUTE6: Final = "/ipv6/route"
 REDIRECT_TAG: Final = "anycastlab:redirect"
 NETWATCH_TAG: Final = "anycastlab:netwatch"
 
+#: Our own redirects and nobody else's, as a pattern in a script (`\$` is the script language's `$`).
+_REDIRECTS: Final = f"^{REDIRECT_TAG}:(udp|tcp)( |\\$)"
+
 #: Distance of the blackhole: behind every way to the service address that could work. 255 would never be used.
 BLACKHOLE_DISTANCE: Final = 254
 
@@ -114,9 +117,9 @@ def script(verb: str, service: IPv4Address) -> str:
     event = "no node answers, the router does" if verb == "enable" else "the nodes answer again"
     wrong = "yes" if verb == "enable" else "no"
     return (
-        f':if ([:len [{NAT}/find where comment~"^{REDIRECT_TAG}:" disabled={wrong}]] > 0) do={{\n'
+        f':if ([:len [{NAT}/find where comment~"{_REDIRECTS}" disabled={wrong}]] > 0) do={{\n'
         f':log warning "anycastlab: {event}"\n'
-        f'{NAT}/{verb} [find where comment~"^{REDIRECT_TAG}:"]\n'
+        f'{NAT}/{verb} [find where comment~"{_REDIRECTS}"]\n'
         f':foreach c in=[/ip/firewall/connection/find where dst-address~"^{service}(:|\\$)"] do={{'
         ":do {/ip/firewall/connection/remove $c} on-error={}}}"
     )
@@ -126,7 +129,7 @@ def holding(service: IPv4Address) -> str:
     """The script after each test: the redirects as netwatch's own status wants them."""
 
     def when(status: str, verb: str) -> str:
-        found = f'[:len [{NETWATCH}/find where comment~"^{NETWATCH_TAG}" status="{status}"]]'
+        found = f'[:len [{NETWATCH}/find where comment~"^{NETWATCH_TAG}( |\\$)" status="{status}"]]'
         return f":if ({found} > 0) do={{\n{script(verb, service)}}}"
 
     return "\n".join((when("down", "enable"), when("up", "disable")))

@@ -21,6 +21,7 @@ from anycastlab.incus import files, instances, labs
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab import router
 from anycastlab.lab.topology import DNS, LAN, ROUTER_DNS, ROUTER_LAN, ROUTER_WAN, WAN, InstanceSpec, Lab, Nic
+from anycastlab.routeros.rows_fallback import REDIRECT_TAG
 from anycastlab.virtual_router.config import Config, Interface, User
 
 T = TypeVar("T")
@@ -364,7 +365,7 @@ def add_redirect(api: Api) -> None:
             dst_address=SERVICE,
             dst_port="53",
             to_ports="53",
-            comment=f"redirect {protocol}",
+            comment=f"{REDIRECT_TAG}:{protocol}",
             disabled="yes",
         )
     api.set("/ip/dns", allow_remote_requests="yes")

@@ -9,11 +9,11 @@ from ipaddress import IPv4Address
 import pytest
 from librouteros.exceptions import TrapError
 
-from anycastlab.routeros.rows_fallback import NETWATCH_TAG, REDIRECT_TAG, holding, script
+from anycastlab.routeros.rows_fallback import NETWATCH_TAG, holding, script
 from tests.lab.router_lab import NODES, SERVICE, Api, RouterLab, add_redirect, eventually
 
-DISABLE = '/ip/firewall/nat/disable [find where comment~"^redirect"]'
-ENABLE = '/ip firewall nat enable [find comment~"^redirect"]'
+DISABLE = '/ip/firewall/nat/disable [find where comment~"^anycastlab:redirect"]'
+ENABLE = '/ip firewall nat enable [find comment~"^anycastlab:redirect"]'
 FLUSH = '/ip/firewall/connection/remove [find where dst-address~"^10.1.9.53"]'
 
 
@@ -158,8 +158,6 @@ def test_the_redirect_is_held_whatever_a_safe_mode_takes_back(router: RouterLab,
     api.neighbours()
     api.served()
     add_redirect(api)
-    for row in api.rows("/ip/firewall/nat"):
-        api.set("/ip/firewall/nat", row[".id"], comment=f"{REDIRECT_TAG}:{row['protocol']}")
     service = IPv4Address(SERVICE)
     add_netwatch(api, script("disable", service), script("enable", service))
     watch = api.rows("/tool/netwatch")[0]
@@ -185,21 +183,27 @@ def test_questions_for_the_service_never_leave_by_the_default_route(router: Rout
     api.neighbours()
     api.served()
     api.add("/ip/route", dst_address="0.0.0.0/0", gateway="203.0.113.1")
-    count = "table ip seen { chain out { type filter hook postrouting priority 0; oifname wan ip daddr 10.1.9.53 counter; } }"
-    router.run("router", "nft", count)
-    seen = lambda: "counter packets 0 " in router.run("router", "nft", "list", "table", "ip", "seen")  # noqa: E731
+    count = (
+        "nft add table ip probe; nft 'add chain ip probe leaving { type filter hook postrouting priority 0; }';"
+        f"nft add rule ip probe leaving oifname wan ip daddr {SERVICE} counter"
+    )
+    router.run("router", "sh", "-ec", count)
+
+    def unseen() -> bool:
+        return "counter packets 0 " in router.run("router", "nft", "list", "table", "ip", "probe")
+
     try:
         for node in NODES:
             router.node_bgp(node, f"no network {SERVICE}/32")
         eventually(api.next_hops, lambda hops: hops == {})
         router.ask("nas.lan", "A", timeout_s=0.3)
-        assert not seen()
-        router.run("router", "sh", "-ec", f"nft delete table ip seen; nft '{count}'")
+        assert not unseen()
+        router.run("router", "sh", "-ec", f"nft delete table ip probe; {count}")
         # With the route the product writes they end here, dst-nat still comes first, and the nodes' routes still win.
         api.add("/ip/route", dst_address=f"{SERVICE}/32", blackhole="yes", distance="254")
         api.settled()
         assert router.ask("nas.lan", "A", timeout_s=0.3) == ["TimeoutError"]
-        assert seen()
+        assert unseen()
         add_redirect(api)
         for row in api.rows("/ip/firewall/nat"):
             api.do("/ip/firewall/nat/enable", numbers=row[".id"])
@@ -210,7 +214,7 @@ def test_questions_for_the_service_never_leave_by_the_default_route(router: Rout
     finally:
         for node in NODES:
             router.node_bgp(node, f"network {SERVICE}/32")
-        router.run("router", "nft", "delete", "table", "ip", "seen")
+        router.run("router", "nft", "delete", "table", "ip", "probe")
     eventually(api.next_hops, lambda hops: sum(hops.values()) == len(NODES))
     assert router.ask("nas.lan", "A")[0].startswith("10.1.2.1")
 

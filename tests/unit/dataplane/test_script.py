@@ -134,7 +134,10 @@ def last_resort(*disabled: str, status: str = "unknown", form: dict[str, str] | 
     others = [{".id": "*64", "dst-address": "110.1.9.53", "dst-port": "53"}, {".id": "*65", "dst-address": "10.1.9.5"}]
     return FakeConsole(
         {
-            NAT: [{".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{n}", "disabled": d} for n, d in enumerate(disabled, 1)],
+            NAT: [
+                {".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{p}", "disabled": d}
+                for n, p, d in zip((1, 2), PROTOCOLS, disabled, strict=True)
+            ],
             CONNECTIONS: [*({".id": f"*{n:X}", **(form or APART)} for n in range(1, 50)), *others],
             "/tool/netwatch": [
                 {".id": "*1", "comment": "somebody's", "status": "down" if status == "up" else "up"},

@@ -31,6 +31,8 @@ OLD, NEW = "7.16.2", "7.22.3"
 FOREIGN = {
     FILTER: (
         {"chain": "input", "action": "accept", "connection-state": "established,related", "comment": "läuft ☕"},
+        {"chain": "input", "action": "accept", "protocol": "tcp", "comment": "anycastlab: web pages, mine"},
+        {"chain": "forward", "action": "accept", "protocol": "tcp", "comment": "anycastlab:webpages:mine"},
         {"chain": "input", "action": "drop", "comment": "anycastlab ist nicht mein Präfix"},
     ),
     "/routing/filter/rule": ({"chain": "bgp-in", "rule": "accept"},),

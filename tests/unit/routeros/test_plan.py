@@ -302,3 +302,33 @@ def test_five_thousand_foreign_rules_cost_little() -> None:
     plan = make_plan(desired, router.menus)
     assert time.process_time() - started < 0.5
     assert len(plan.steps) == 1
+
+
+# --- whose row it is -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "anycastlab: web pages, mine",
+        "anycastlab:",
+        "anycastlab:mine",
+        "anycastlab:accept:web:node01",
+        "anycastlab:connection:node01, the old one",
+        "anycastlab:redirect:https",
+        "anycastlab:netwatch2",
+        "Anycastlab:instance",
+        " anycastlab:instance",
+    ],
+)
+def test_only_tags_that_are_made_here_are_ours(comment: str) -> None:
+    assert tag_of({"comment": comment}) == ""
+
+
+@pytest.mark.parametrize("version", ["7.16.2", "7.24"])
+def test_every_tag_that_is_made_here_is_known(version: str) -> None:
+    names, service = ["no", "10", "a-b"], {"address6": "fd00:9::53"}
+    rows = rows_for(version, names=names, service=service, layout="flat", router={"dhcp_network": "10.1.1.0/24"})
+    tags = {row.tag for row in rows if row.tag}
+    assert len(tags) > 30
+    assert {tag for tag in tags if tag_of({"comment": f"{tag} and a word"}) != tag} == set()

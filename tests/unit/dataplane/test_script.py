@@ -135,8 +135,8 @@ def last_resort(*disabled: str, status: str = "unknown", form: dict[str, str] | 
     return FakeConsole(
         {
             NAT: [
-                {".id": f"*{n}", "comment": f"{REDIRECT_TAG}:{p}", "disabled": d}
-                for n, p, d in zip((1, 2), PROTOCOLS, disabled, strict=True)
+                {".id": f"*{number}", "comment": f"{REDIRECT_TAG}:{protocol}", "disabled": state}
+                for number, protocol, state in zip((1, 2), ("udp", "tcp mine"), disabled, strict=True)
             ],
             CONNECTIONS: [*({".id": f"*{n:X}", **(form or APART)} for n in range(1, 50)), *others],
             "/tool/netwatch": [

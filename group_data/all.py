@@ -24,6 +24,9 @@ resolver = "adguardhome"  # or "unbound"
 adguardhome_source = "auto"  # "release", "module" (built with Go), "file:/path", or "auto": the first that works
 local_zones = ["lan"]  # names the router knows
 reverse_zones = ["10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa"]  # addresses the router knows
+# Zones that neither router nor internet know, each with its own servers (written like upstreams), such as a company's
+# behind a VPN: {"corp.example": ["10.8.0.1", "10.8.0.2"], "8.10.in-addr.arpa": ["10.8.0.1"]}
+forward_zones = {}
 # Every 15 seconds each probe asks for a random name below "probe.anycast." and this, to report whether the WAN works.
 # Any answer will do, also that there is no such name; example.com is kept up for everybody and blocked by nobody.
 wan_probe_suffix = "example.com"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
 
 from anycastlab import bundle
-from anycastlab.node import adguard_yaml, layout, lockfile, timing, upstreams
+from anycastlab.node import adguard_yaml, layout, lockfile, reverse, timing, upstreams
 from anycastlab.node.credentials import USER
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
@@ -124,12 +124,21 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
     """The managed leaves of AdGuard Home's file, the administrator's password in plain."""
     asked = [upstreams.parse(upstream).adguard for upstream in site.resolver.upstreams]
     zones = _router_zones(site)
+    forwarded = {
+        zone.name: f"[/{zone.name}/]{' '.join(upstreams.parse(server).adguard for server in zone.servers)}"
+        for zone in site.resolver.forward_zones
+    }
     context = {
         **_context(site, node),
         "api_address": f"{node.address}:{layout.ADGUARD_API_PORT}",
         "user": USER,
         "password": password,
-        "upstream_dns": [*asked, *(f"[/{zone}/]{site.resolver.router_dns}" for zone in zones)],
+        "upstream_dns": [*asked, *(f"[/{zone}/]{site.resolver.router_dns}" for zone in zones), *forwarded.values()],
+        # Where addresses of private networks are looked up; what it does not name goes to the router.
+        "local_ptr_upstreams": [
+            str(site.resolver.router_dns),
+            *(line for zone, line in forwarded.items() if reverse.is_private(zone)),
+        ],
         "bootstrap": [str(address) for address in site.resolver.bootstrap],
         "user_rules": [
             f"|{site.service.identity_name}^$dnsrewrite=NOERROR;TXT;{node.name}",
@@ -285,15 +294,17 @@ def _neighbors(site: Site, node: Node) -> tuple[str, ...]:
 
 
 def _unbound(site: Site) -> dict[str, Any]:
-    asked = [upstreams.parse(upstream) for upstream in site.resolver.upstreams]
-    tls = [upstream for upstream in asked if upstream.scheme == "tls"]
-    if tls and len(tls) < len(asked):
-        raise ResolverError(
-            "The upstreams mix plain DNS and DNS over TLS, which unbound cannot.", "Make all of them tls:// or none."
-        )
+    servers, tls = _asked_by_unbound("upstreams", site.resolver.upstreams)
+    forwarded = [
+        {"name": zone.name, "servers": asked, "tls": secure}
+        for zone in site.resolver.forward_zones
+        for asked, secure in [_asked_by_unbound(f"servers of {zone.name}", zone.servers)]
+    ]
     return {
-        "upstreams": [upstream.unbound for upstream in asked],
-        "tls_upstream": bool(tls),
+        "upstreams": servers,
+        "tls_upstream": tls,
+        "forward_zones": forwarded,
+        "any_tls": tls or any(zone["tls"] for zone in forwarded),
         "router_zones": _router_zones(site),
         "blocklist": site.resolver.blocklist,
         "blocked_ttl_s": BLOCKED_TTL_S,
@@ -301,6 +312,17 @@ def _unbound(site: Site) -> dict[str, Any]:
         "msg_cache_bytes": site.resolver.cache_bytes // _MESSAGE_SHARE,
         "rrset_cache_bytes": site.resolver.cache_bytes * 2 // _MESSAGE_SHARE,
     }
+
+
+def _asked_by_unbound(what: str, written: Iterable[str]) -> tuple[list[str], bool]:
+    """Servers as unbound's `forward-addr` wants them, and whether they are asked over TLS; one zone has one way."""
+    asked = [upstreams.parse(server) for server in written]
+    tls = [server for server in asked if server.scheme == "tls"]
+    if tls and len(tls) < len(asked):
+        raise ResolverError(
+            f"The {what} mix plain DNS and DNS over TLS, which unbound cannot.", "Make all of them tls:// or none."
+        )
+    return [server.unbound for server in asked], bool(tls)
 
 
 def _check_names(site: Site) -> None:

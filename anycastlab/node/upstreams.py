@@ -8,6 +8,8 @@ https://…, quic://…, sdns://…   AdGuard Home only
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
@@ -16,6 +18,7 @@ from anycastlab.node.errors import ResolverError
 
 PLAIN_PORT: Final = 53
 TLS_PORT: Final = 853  # RFC 7858, 3.1
+_ADGUARDS_OWN: Final = re.compile(r"\s*\[/(?P<domains>.*)/\](?P<servers>.*)", re.DOTALL)  # `[/corp.example/]10.8.0.1`
 _ADGUARD_ONLY: Final = ("https", "h3", "quic", "sdns")
 
 
@@ -52,6 +55,15 @@ class Upstream:
 
 def parse(written: str) -> Upstream:
     """Read one upstream; raises ResolverError naming it."""
+    if own := _ADGUARDS_OWN.match(written):
+        domains = [domain for domain in own["domains"].split("/") if domain]
+        servers = own["servers"].split()
+        raise ResolverError(
+            f"The upstream {written!r} is for some domains only, in AdGuard Home's own words.",
+            f"Take it out of upstreams and write forward_zones = {json.dumps(dict.fromkeys(domains, servers))}."
+            if domains and servers and "#" not in servers
+            else "Take it out; domains with servers of their own stand in forward_zones.",
+        )
     scheme, separator, rest = written.partition("://")
     if not separator:
         scheme, rest = "udp", written

@@ -49,6 +49,16 @@ def blocked(blocklist: Iterable[str], needed: Mapping[str, str]) -> Iterator[str
                 yield f"blocklist has {entry}, which would block {name}, {purpose}"
 
 
+def led_away(zones: Iterable[str], needed: Mapping[str, str], routers: Mapping[str, str]) -> Iterator[str]:
+    """Sentences for forward zones that would take a name in `needed`, or are the router's own (zone → what it is)."""
+    for zone in zones:
+        if zone in routers:
+            yield f"forward_zones has {zone}, which is {routers[zone]}, too; name it in one of them"
+        for name, purpose in needed.items():
+            if name == zone or name.endswith(f".{zone}"):
+                yield f"forward_zones has {zone}, whose servers would be asked for {name}, {purpose}"
+
+
 def _server(written: str) -> tuple[Address, int] | None:
     """Address and port, where an address is written at all; what cannot be read is somebody else's complaint."""
     try:

@@ -41,6 +41,7 @@ _SITE_KEYS: dict[str, tuple[str, ...]] = {
     "local_zones": ("resolver", "local_zones"),
     "reverse_zones": ("resolver", "reverse_zones"),
     "router_dns": ("resolver", "router_dns"),
+    "forward_zones": ("resolver", "forward_zones"),
     "blocklist": ("resolver", "blocklist"),
     "wan_probe_suffix": ("resolver", "wan_probe_suffix"),
     "upstream_timeout_ms": ("resolver", "upstream_timeout_ms"),

@@ -6,10 +6,11 @@ Field names are those of the RFCs (4271 BGP, 5880 BFD) and of RouterOS where tho
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from anycastlab.site import circles
 
@@ -92,6 +93,25 @@ class Node(Frozen):
         return IPv4Network(f"{self.address}/{self.prefix_length}", strict=False)
 
 
+class ForwardZone(Frozen):
+    """A zone that other servers know, such as a company's behind a VPN."""
+
+    name: DnsName
+    servers: tuple[str, ...] = Field(min_length=1, description="written like upstreams")
+
+
+def _zones(given: Any) -> Any:
+    """`{"corp.example": ["10.8.0.1"]}`, as a person writes it, in the model's form; one server needs no list."""
+    if isinstance(given, Mapping):
+        return [
+            {"name": str(zone).lower().removesuffix("."), "servers": [named] if isinstance(named, str) else named}
+            for zone, named in given.items()
+        ]
+    if not isinstance(given, (list, tuple)) or not all(isinstance(zone, (Mapping, ForwardZone)) for zone in given):
+        raise ValueError('write it as {"corp.example": ["10.8.0.1"]}, a zone and the servers that know it')
+    return given
+
+
 class Resolver(Frozen):
     """What both resolvers are made from; the same behaviour from outside (see `anycastlab.node`)."""
 
@@ -100,6 +120,9 @@ class Resolver(Frozen):
     local_zones: tuple[str, ...] = Field(default=("lan",), description="zones the router knows, no final dot")
     reverse_zones: tuple[str, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
     router_dns: IPv4Address = Field(description="where local and reverse zones are asked")
+    forward_zones: Annotated[tuple[ForwardZone, ...], BeforeValidator(_zones)] = Field(
+        default=(), description="zones that neither the router nor the upstreams know, each with its own servers"
+    )
     blocklist: tuple[str, ...] = Field(default=(), description="names that get no address, subdomains included")
     wan_probe_suffix: DnsName = Field(default="example.com", description="where the probes ask whether the WAN works")
     upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
@@ -191,17 +214,23 @@ class Site(Frozen):
             "upstreams": resolver.upstreams,
             "bootstrap": [str(address) for address in resolver.bootstrap],
             "router_dns": [str(resolver.router_dns)],
+            "forward_zones": [server for zone in resolver.forward_zones for server in zone.servers],
         }
+        forwarded = [zone.name for zone in resolver.forward_zones]
+        self._unique("forward zone", forwarded)
         needed = {
             self.service.identity_name: "by which the nodes say who they are",
             self.probe_zone: "the names by which the probes test the way to the router",
             self.wan_probe_zone: "the names by which the probes test the WAN",
+        }
+        routers = {
             **dict.fromkeys(resolver.local_zones, "a local zone"),
             **dict.fromkeys(resolver.reverse_zones, "a reverse zone"),
         }
         for sentence in (
             *circles.leading_back(asked, services, nodes),
-            *circles.blocked(resolver.blocklist, needed),
+            *circles.blocked(resolver.blocklist, {**needed, **routers, **dict.fromkeys(forwarded, "a forward zone")}),
+            *circles.led_away(forwarded, needed, routers),
         ):
             raise ValueError(sentence)
 

@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from anycastlab.image import build
+from anycastlab.lab.topology import ROUTER_DNS
 from anycastlab.node import layout
-from anycastlab.site import Node
+from anycastlab.site import Node, Resolver
 from tests.lab.node_lab import NodeLab
 from tests.lab.probe_lab import ROUTER
 
@@ -36,6 +37,23 @@ QUESTIONS: list[list[str]] = [
     ["x.ads.lab.example", "AAAA", "IN"],
     ["ads.lab.example", "MX", "IN"],
 ]
+
+
+# A server that knows one zone and its reverse, as one behind a VPN does.
+CORP = """
+import socket, dns.message, dns.rdatatype, dns.rrset
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("0.0.0.0", 5353))
+while True:
+    data, peer = sock.recvfrom(4096)
+    query = dns.message.from_wire(data)
+    question = query.question[0]
+    reply = dns.message.make_response(query)
+    known = {dns.rdatatype.A: "10.8.0.5", dns.rdatatype.PTR: "host.corp.example."}
+    if question.rdtype in known:
+        reply.answer.append(dns.rrset.from_text(question.name, 60, "IN", question.rdtype, known[question.rdtype]))
+    sock.sendto(reply.to_wire(), peer)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -298,9 +316,12 @@ def test_changing_a_serving_node_loses_no_query(nodes: NodeLab, node: Node) -> N
     flood = ["incus", "--project", nodes.lab.project, "exec", "-T", ROUTER, "--", "python3", "/root/flood.py"]
     asking = subprocess.Popen([*flood, SERVICE, "8"], stdout=subprocess.PIPE, text=True)
     time.sleep(1)
-    # when the node gets other settings, for which its resolver must be restarted
-    resolver = nodes.site.resolver.model_copy(
-        update={"stale_ttl_s": 9, "blocklist": ("ads.lab.example", "new.example")}
+    # when the node gets other settings, for which its resolver must be restarted, and a zone with a server of its own
+    nodes.push(ROUTER, "/root/corp.py", CORP.encode())
+    nodes.shell(ROUTER, "systemctl is-active -q corp || systemd-run -q -u corp python3 /root/corp.py")
+    zones = {"forward_zones": {zone: [f"{ROUTER_DNS}:5353"] for zone in ("corp.example", "8.10.in-addr.arpa")}}
+    resolver = Resolver.model_validate(
+        {**nodes.site.resolver.model_dump(), "stale_ttl_s": 9, "blocklist": ("ads.lab.example", "new.example"), **zones}
     )
     changed = nodes.site.model_copy(update={"resolver": resolver})
     assert nodes.configure(node, changed).changed
@@ -311,6 +332,13 @@ def test_changing_a_serving_node_loses_no_query(nodes: NodeLab, node: Node) -> N
     assert set(said) == {"node01", "node02"}
     # and it was announced again before the run ended
     assert ask(nodes, str(node.address), [["new.example", "A", "IN"]]) == [["NOERROR", ["10 0.0.0.0"]]]
+    # and the zone's own server is asked, for names and for addresses
+    assert ask(
+        nodes, str(node.address), [["host.corp.example", "A", "IN"], ["5.0.8.10.in-addr.arpa", "PTR", "IN"]]
+    ) == [
+        ["NOERROR", ["60 10.8.0.5"]],
+        ["NOERROR", ["60 host.corp.example."]],
+    ]
     assert nodes.configure(node).changed
     nodes.wait_announced()
 

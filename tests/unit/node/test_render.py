@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from anycastlab.node import layout, render
+from anycastlab.node import layout, render, reverse
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.render import Certificate, Machine
 from anycastlab.probe import config as probe_config
@@ -145,3 +145,54 @@ def test_a_node_with_ipv6_but_without_the_twin_has_no_ipv6_session() -> None:
     site = home(nodes=1, node01={"address6": "fd01::11", "gateway6": "fd01::1"})
     assert b"fd01::1" not in render.frr_conf(site, site.nodes[0], Machine("node01"))
     assert render.probe(site, site.nodes[0]).frr.neighbors == ("10.1.2.1",)
+
+
+ZONES = {
+    "corp.example": ["10.8.0.1", "10.8.0.2:5353"],
+    "8.10.in-addr.arpa": ["10.8.0.1"],
+    "64.100.in-addr.arpa": "10.8.0.1",
+}
+
+
+def unbound_conf(site: Site) -> str:
+    made = render.files(site, site.node("node02"), Machine("node02"), None, "key\n")
+    return next(file.content.decode() for file in made if file.path == layout.UNBOUND_CONFIG)
+
+
+def test_forward_zones_are_asked_at_their_own_servers() -> None:
+    site = home(resolver={"forward_zones": ZONES})
+    document = render.adguard(site, site.node("node01"), "secret")
+    assert document["dns"]["upstream_dns"][-3:] == [
+        "[/corp.example/]10.8.0.1 10.8.0.2:5353",
+        "[/8.10.in-addr.arpa/]10.8.0.1",
+        "[/64.100.in-addr.arpa/]10.8.0.1",
+    ]
+    # AdGuard Home asks about addresses of private networks elsewhere, and refuses any other network there
+    assert document["dns"]["local_ptr_upstreams"] == ["10.1.2.1", "[/8.10.in-addr.arpa/]10.8.0.1"]
+    text = unbound_conf(site)
+    assert '  local-zone: "8.10.in-addr.arpa." transparent\n' in text
+    assert 'forward-zone:\n  name: "corp.example."\n  forward-addr: 10.8.0.1\n  forward-addr: 10.8.0.2@5353\n' in text
+
+
+def test_a_forward_zone_over_tls_is_that_zones_alone() -> None:
+    site = home(resolver={"forward_zones": {"corp.example": ["tls://10.8.0.1#dns.corp.example"]}})
+    text = unbound_conf(site)
+    assert text.count("forward-tls-upstream: yes") == 1
+    assert "forward-addr: 10.8.0.1@853#dns.corp.example\n  forward-tls-upstream: yes\n" in text
+    assert "tls-cert-bundle" in text
+    mixed = home(resolver={"forward_zones": {"corp.example": ["10.8.0.1", "tls://10.8.0.1#dns.corp.example"]}})
+    with pytest.raises(ResolverError, match=r"The servers of corp\.example mix plain DNS and DNS over TLS"):
+        unbound_conf(mixed)
+
+
+@pytest.mark.parametrize(
+    ("zone", "private"),
+    [
+        ("8.10.in-addr.arpa", True), ("10.in-addr.arpa", True), ("16.172.in-addr.arpa", True),
+        ("64.100.in-addr.arpa", False), ("32.172.in-addr.arpa", False), ("in-addr.arpa", False), ("arpa", False),
+        ("999.10.in-addr.arpa", False), ("1.2.3.4.5.in-addr.arpa", False), ("corp.example", False),
+        ("d.f.ip6.arpa", True), ("8.b.d.0.1.0.0.2.ip6.arpa", False), ("ip6.arpa", False), ("fd.ip6.arpa", False),
+    ],
+)  # fmt: skip
+def test_reverse_zones_of_private_networks(zone: str, private: bool) -> None:
+    assert reverse.is_private(zone) == private

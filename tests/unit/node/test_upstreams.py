@@ -42,3 +42,26 @@ def test_what_nobody_can_ask_is_one_sentence(written: str) -> None:
         parse(written)
     assert repr(written) in caught.value.problem
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        (
+            "[/corp.example/]10.8.0.1",
+            'Take it out of upstreams and write forward_zones = {"corp.example": ["10.8.0.1"]}.',
+        ),
+        (
+            "[/corp.example/8.10.in-addr.arpa/]10.8.0.1 10.8.0.2",
+            'Take it out of upstreams and write forward_zones = {"corp.example": ["10.8.0.1", "10.8.0.2"], '
+            '"8.10.in-addr.arpa": ["10.8.0.1", "10.8.0.2"]}.',
+        ),
+        ("[/corp.example/]#", "Take it out; domains with servers of their own stand in forward_zones."),
+        ("[//]10.8.0.1", "Take it out; domains with servers of their own stand in forward_zones."),
+    ],
+)  # fmt: skip
+def test_adguard_homes_own_words_for_a_domain_are_told_as_ours(written: str, hint: str) -> None:
+    with pytest.raises(ResolverError) as caught:
+        parse(written)
+    assert caught.value.problem == f"The upstream {written!r} is for some domains only, in AdGuard Home's own words."
+    assert caught.value.hint == hint

@@ -49,6 +49,14 @@ def lab(node_changes: dict[str, dict[str, Any]] | None = None, count: int = 3, *
         ({"blocklist": ["com"]}, "blocklist has com, which would block probe.anycast.example.com, the names by which"),
         ({"blocklist": ["home"], "local_zones": ["lan", "home"]}, "blocklist has home, which would block home, a lo"),
         ({"blocklist": ["in-addr.arpa"]}, "blocklist has in-addr.arpa, which would block 10.in-addr.arpa, a reverse"),
+        ({"forward_zones": {"corp.example": ["10.1.9.53"]}}, "forward_zones has 10.1.9.53, which is the service addr"),
+        ({"forward_zones": {"corp.example": "10.1.2.12"}}, "forward_zones has 10.1.2.12, which is node02 (10.1.2.12)"),
+        ({"forward_zones": {"corp.example": ["127.0.0.1"]}}, "forward_zones has 127.0.0.1, which is each node itself"),
+        ({"forward_zones": {"lan": ["10.8.0.1"]}}, "forward_zones has lan, which is a local zone, too; name it in on"),
+        ({"forward_zones": {"10.in-addr.arpa": "10.8.0.1"}}, "forward_zones has 10.in-addr.arpa, which is a reverse"),
+        ({"forward_zones": {"anycast.lan": "10.8.0.1"}}, "forward_zones has anycast.lan, whose servers would be aske"),
+        ({"forward_zones": {"example.com": "10.8.0.1"}}, "whose servers would be asked for probe.anycast.example.com"),
+        ({"forward_zones": {"corp.example": "10.8.0.1"}, "blocklist": ["corp.example"]}, "a forward zone"),
         ({"local_zones": []}, "local_zones is empty; the probes ask the router for names in the first of them"),
     ],
 )  # fmt: skip
@@ -190,3 +198,36 @@ def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "pydantic" not in str(raised.value).lower()
+
+
+def test_forward_zones_are_written_as_zones_with_their_servers() -> None:
+    site = build(
+        lab(forward_zones={"Corp.Example.": "10.8.0.1", "8.10.in-addr.arpa": ["10.8.0.1", "tls://10.8.0.2#a"]})
+    )
+    assert [(zone.name, zone.servers) for zone in site.resolver.forward_zones] == [
+        ("corp.example", ("10.8.0.1",)),
+        ("8.10.in-addr.arpa", ("10.8.0.1", "tls://10.8.0.2#a")),
+    ]
+    assert type(site).model_validate_json(site.model_dump_json()) == site
+    hash(site)
+
+
+@pytest.mark.parametrize(
+    ("zones", "sentence"),
+    [
+        (["corp.example"], 'write it as {"corp.example": ["10.8.0.1"]}'),
+        ("corp.example=10.8.0.1", 'write it as {"corp.example": ["10.8.0.1"]}'),
+        (7, "forward_zones"),
+        ({"corp.example": []}, "forward_zones"),
+        ({"corp.example": None}, "forward_zones"),
+        ({"*.corp.example": ["10.8.0.1"]}, "forward_zones"),
+        ({"corp.example/]": ["10.8.0.1"]}, "forward_zones"),
+        ({"corp.example\n": ["10.8.0.1"]}, "forward_zones"),
+        ({"a": "10.8.0.1", "A": "10.8.0.2"}, "forward zone a is used 2 times"),
+    ],
+)
+def test_what_is_no_forward_zone_is_a_sentence(zones: Any, sentence: str) -> None:
+    with pytest.raises(SiteError) as refused:
+        build(lab(forward_zones=zones))
+    assert sentence in refused.value.problem
+    assert "\n" not in refused.value.problem

@@ -215,12 +215,17 @@ class Agent:
             self._do(argv, f"{self.name}: kernel settings could not be applied")
         if self.order["daemon_reload"]:
             self._do(["systemctl", "daemon-reload"], f"{self.name}: systemd could not reread its units")
+        if "resolved-restart" in effects:
+            self._do(["systemctl", "try-restart", self.order["resolved_unit"]],
+                     f"{self.name}: systemd-resolved does not start without its stub")  # fmt: skip
         if "networkd-reload" in effects and self._active("systemd-networkd.service"):
             self._do(["networkctl", "reload"], f"{self.name}: systemd-networkd could not reread its files")
 
     def _units(self) -> None:
         order = self.order
         for unit in order["disable"]:
+            if self._run(["systemctl", "cat", unit]).returncode != 0:
+                continue  # its package came without it
             self._do(["systemctl", "disable", "--now", unit], f"{self.name}: {unit} cannot be disabled")
         if order["enable"]:
             self._do(["systemctl", "enable", *order["enable"]], f"{self.name}: a unit cannot be enabled")

@@ -49,6 +49,7 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: b
         "prefix": str(site.service.prefix),
         "neighbors": [str(node.gateway)],
         "frr_unit": layout.FRR_UNIT,
+        "resolved_unit": layout.RESOLVED_UNIT,
         "frr_config": layout.FRR_CONFIG,
         "resolver": {
             "unit": layout.resolver_unit(node.resolver),

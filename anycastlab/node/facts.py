@@ -17,7 +17,7 @@ from typing import Any, Final
 from pyinfra.api import FactBase, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
-from anycastlab.node import architecture, elf, frr_config, layout
+from anycastlab.node import architecture, elf, frr_config, layout, ports
 from anycastlab.node.architecture import Evidence
 
 
@@ -64,6 +64,7 @@ class NodeState:
     applied: Mapping[str, str] = field(default_factory=dict)
     root: bool = True  # looked at with root's rights
     originals: Mapping[str, Any] = field(default_factory=dict)  # see `keep.Record`
+    held: tuple[ports.Holder, ...] = ()  # who listens on ports of ours
     adguard_yaml: str | None = field(default=None, repr=False)
     running_config: str = field(default="", repr=False)
 
@@ -233,14 +234,18 @@ ip -o address show dev {layout.LINK} 2>/dev/null | while read -r _ _ _ a _; do s
 [ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(b64 < {layout.ORIGINALS_INDEX})"
 [ ! -e {layout.APPLIED} ] || say applied "$(b64 < {layout.APPLIED})"
 [ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(b64 < {layout.ADGUARD_CONFIG})"
+{ports.script()}
 say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
 true"""
+
+
+_MANY: Final = ("stat", "sha256", "unit", "package", "prefix", "rule", "link", "socket", "holder")
 
 
 def parse(lines: list[str]) -> NodeState:
     """What the script printed. Raises ValueError or KeyError for anything else."""
     one: dict[str, str] = {}
-    many: dict[str, list[str]] = {key: [] for key in ("stat", "sha256", "unit", "package", "prefix", "rule", "link")}
+    many: dict[str, list[str]] = {key: [] for key in _MANY}
     for line in lines:
         key, tab, value = line.partition("\t")
         if not tab:
@@ -270,6 +275,7 @@ def parse(lines: list[str]) -> NodeState:
         applied={str(key): str(value) for key, value in applied.items()} if isinstance(applied, dict) else {},
         root=one.get("uid", "0") == "0",
         originals=json.loads(_decoded(one["originals"])) if "originals" in one else {},
+        held=ports.parse(many["socket"], many["holder"]),
         adguard_yaml=_decoded(one["adguard"]) if "adguard" in one else None,
         running_config=_decoded(one.get("running", "")),
     )

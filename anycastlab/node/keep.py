@@ -20,6 +20,7 @@ _UNITS: Final = {
     **dict.fromkeys((unit for unit in layout.UNITS if unit != layout.NETWORKD_UNIT), ""),
     layout.FRR_UNIT: "frr",
     layout.RESOLVER_UNITS["unbound"]: "unbound",
+    layout.OWN_RESOLVER_UNIT: "unbound",
 }
 _USER: Final = re.compile(r"^u!?\s+(\S+)", re.MULTILINE)  # sysusers.d(5)
 _SETTING: Final = re.compile(r"^\s*([a-z][\w./-]*)\s*=", re.MULTILINE)  # sysctl.d(5)

@@ -31,9 +31,15 @@ ADGUARD_USER: Final = "adguardhome"
 ADGUARD_STATE: Final = "/var/lib/adguardhome"
 ADGUARD_CONFIG: Final = f"{ADGUARD_STATE}/AdGuardHome.yaml"
 ADGUARD_API_PORT: Final = 3000
+PROBE_PORT: Final = 9153  # UDP, where the probes talk
+BGP_PORT: Final = 179  # RFC 4271
+BFD_PORT: Final = 3784  # RFC 5881
 UNBOUND_CONFIG: Final = "/etc/unbound/unbound.conf"
 TLS_CERTIFICATE: Final = "/etc/anycastlab/tls.crt"  # DNS over TLS, where it is asked for
 TLS_KEY: Final = "/etc/anycastlab/tls.key"
+
+# Switches off the stub of systemd-resolved; read after what a person has there, so that it is the last word.
+RESOLVED_CONFIG: Final = "/etc/systemd/resolved.conf.d/zz-anycastlab.conf"
 
 FRR_CONFIG: Final = "/etc/frr/frr.conf"
 FRR_DAEMONS: Final = "/etc/frr/daemons"
@@ -42,12 +48,17 @@ LINK_UNIT: Final = "anycast0.service"
 PROBE_UNIT: Final = "anycastlab-probe.service"
 ESCALATE_UNIT: Final = "anycastlab-escalate.path"
 FRR_UNIT: Final = "frr.service"
+RESOLVED_UNIT: Final = "systemd-resolved.service"
 NETWORKD_UNIT: Final = "systemd-networkd.service"
 RESOLVER_UNITS: Final[dict[ResolverKind, str]] = {
     "adguardhome": "adguardhome.service",
     "unbound": "unbound.service",
 }
-UNITS: Final = (LINK_UNIT, *RESOLVER_UNITS.values(), FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT, NETWORKD_UNIT)
+# Debian's unbound brings it: it makes the machine its own resolver, by openresolv or resolvconf.
+OWN_RESOLVER_UNIT: Final = "unbound-resolvconf.service"
+UNITS: Final = (
+    LINK_UNIT, *RESOLVER_UNITS.values(), OWN_RESOLVER_UNIT, FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT, NETWORKD_UNIT,
+)  # fmt: skip
 
 # Replies from the service address leave by the router even where the client is a neighbour (layout `flat`). The link
 # unit makes rule and route and keeps them; FRR would lose a race with the kernel when the interface flaps (measured).

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 # What makes a changed file take effect, besides restarting units.
-Effect = Literal["frr-reload", "sysctl", "sysusers", "networkd-reload"]
+Effect = Literal["frr-reload", "sysctl", "sysusers", "networkd-reload", "resolved-restart"]
 
 
 @dataclass(frozen=True)

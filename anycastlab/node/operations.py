@@ -27,6 +27,7 @@ from anycastlab.node import (
     layout,
     lockfile,
     plan,
+    ports,
     probe_key,
     render,
     resolver_binary,
@@ -116,7 +117,7 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
     """The node as it should be and as it is; while executing, its resolver's program is obtained if it is needed."""
     resolver_binary.check_source(source)
     # What the machine must be asked about does not depend on it, only the content of a few files does.
-    blank = _wanted(site, node, render.Machine(node.name), None, executing, new_key)
+    blank = _wanted(site, node, render.Machine(node.name, stub=True), None, executing, new_key)
     paths = [file.path for file in blank.files] + ([layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else [])
     state = context.host.get_fact(
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
@@ -125,8 +126,14 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
     if state.present:
         require_root(node, state)
         machine_type = architecture.check(node.name, state.evidence, node.architecture)
+        ports.require_free(site, node, state.held, plan.started(state))
     machine = (
-        render.Machine(state.hostname, state.ipv4_forwarding, state.ipv6_forwarding)
+        render.Machine(
+            state.hostname,
+            state.ipv4_forwarding,
+            state.ipv6_forwarding,
+            stub=ports.stub_is_in_the_way(state.held) or layout.RESOLVED_CONFIG in state.files,
+        )
         if state.present
         else render.Machine(node.name)
     )
@@ -235,7 +242,7 @@ def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:
 def render_names(site: Site, node: Node) -> tuple[ManagedFile, ...]:
     """The node's files, of which only the names and what is the same on every machine is to be used."""
     certificate = render.Certificate(_LATER, _LATER) if site.resolver.dot else None
-    return render.files(site, node, render.Machine(node.name), certificate, _LATER)
+    return render.files(site, node, render.Machine(node.name, stub=True), certificate, _LATER)
 
 
 def _install(packages: tuple[str, ...]) -> str:

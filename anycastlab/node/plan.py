@@ -21,7 +21,7 @@ _START_ORDER = (
     layout.ESCALATE_UNIT, layout.PROBE_UNIT,
 )  # fmt: skip
 # FRR's running configuration is looked at itself.
-_STAMPED_EFFECTS: tuple[Effect, ...] = ("sysusers", "sysctl", "networkd-reload")
+_STAMPED_EFFECTS: tuple[Effect, ...] = ("sysusers", "sysctl", "networkd-reload", "resolved-restart")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Plan:
     @property
     def interrupts(self) -> bool:
         """Whether something that serves is stopped on the way; then the node withdraws first."""
-        quiet = {layout.NETWORKD_UNIT, layout.ESCALATE_UNIT}
+        quiet = {layout.NETWORKD_UNIT, layout.ESCALATE_UNIT, layout.OWN_RESOLVER_UNIT}
         return bool({*self.restart, *self.disable} - quiet)
 
 
@@ -138,11 +138,7 @@ def make(
     reasons += [f"start {unit}" for unit in start if not any(unit in reason for reason in reasons)]
     enable = tuple(unit for unit in wanted.units if state.unit(unit).enabled != "enabled")
     reasons += [f"enable {unit}" for unit in enable]
-    disable = tuple(
-        unit
-        for unit in wanted.unwanted_units
-        if state.unit(unit).running or state.unit(unit).enabled in ("enabled", "enabled-runtime")
-    )
+    disable = _disable(wanted, state)
     reasons += [f"disable {unit}" for unit in disable]
     reload = any(file.is_unit for file in changed) or any(state.unit(unit).needs_reload for unit in wanted.units)
     if reload and not any(file.is_unit for file in changed):
@@ -167,6 +163,32 @@ def make(
         write_stamps=dict(state.applied) != stamps,
         reasons=tuple(reasons),
     )
+
+
+def _disable(wanted: Wanted, state: NodeState) -> tuple[str, ...]:
+    """Units that are in the way. A resolver is so only if an earlier deploy started it: a person's own holds no port
+    of ours (`ports.require_free` would have said so), and may be somebody's upstream on another one."""
+
+    def is_on(unit: str) -> bool:
+        return state.unit(unit).running or state.unit(unit).enabled in ("enabled", "enabled-runtime")
+
+    found = [unit for unit in wanted.unwanted_units if is_on(unit) and unit in started(state)]
+    own = layout.OWN_RESOLVER_UNIT
+    unbound = layout.RESOLVER_UNITS["unbound"]
+    comes = unbound in wanted.units and "unbound" in wanted.packages and "unbound" not in state.packages
+    if state.unit(own).running or (unbound in wanted.units and is_on(own)) or (state.present and comes):
+        found.append(own)
+    return tuple(found)
+
+
+def started(state: NodeState) -> frozenset[str]:
+    """Units of resolvers that this machine's deploys have started, by their stamps and by whose program runs."""
+    kept = state.originals.get("files", {})
+    found = {unit for unit in layout.RESOLVER_UNITS.values() if unit in state.applied}
+    found |= {holder.unit for holder in state.held if holder.is_our_adguard}
+    if layout.UNBOUND_CONFIG in kept and state.applied == {}:
+        found.add(layout.RESOLVER_UNITS["unbound"])  # a first deploy that was cut off before its stamp
+    return frozenset(found)
 
 
 def is_same(file: ManagedFile, state: FileState | None) -> bool:

@@ -111,7 +111,11 @@ def plan(state: NodeState, record: Record, paths: list[str]) -> Removal:
         folders=tuple(sorted(record.folders, key=lambda folder: (-folder.count("/"), folder))),
         trees=tuple(trees),
         # Not those that we brought, only the distribution's and what a person had under the same name.
-        units=tuple((name, unit) for name, unit in record.units.items() if record.files.get(_file_of(name), True)),
+        units=tuple(
+            (name, unit)
+            for name, unit in record.units.items()
+            if record.files.get(_file_of(name), True) and not _untouched(name, unit, state, record)
+        ),
         users=tuple(user for user, there in record.users.items() if not there),
         settings=tuple((key, value) for key, value in record.settings.items() if value is not None),
     )
@@ -142,6 +146,8 @@ def script(node: Node, service: Service, removal: Removal) -> str:
     lines.append("must systemctl daemon-reload")
     if any(path.startswith(_NETWORKD_CONFIG) for path in removal.delete):
         lines.append(f"must systemctl try-restart {layout.NETWORKD_UNIT}")
+    if layout.RESOLVED_CONFIG in (*removal.delete, *removal.restore):
+        lines.append(f"must systemctl try-restart {layout.RESOLVED_UNIT}")
     lines += [f"sysctl -qw {shlex.quote(f'{key}={value}')} 2>/dev/null || true" for key, value in removal.settings]
     for name, unit in removal.units:
         if unit.enabled or unit.active:
@@ -160,6 +166,15 @@ def script(node: Node, service: Service, removal: Removal) -> str:
 
 def _file_of(unit: str) -> str:
     return f"/etc/systemd/system/{unit}"
+
+
+def _untouched(name: str, unit: Unit, state: NodeState, record: Record) -> bool:
+    """Whether a service is as it was, with files that never were ours: a person's unbound on a port of its own."""
+    files = {layout.FRR_UNIT: layout.FRR_CONFIG, layout.RESOLVER_UNITS["unbound"]: layout.UNBOUND_CONFIG}
+    if name in files and files[name] in record.files:
+        return False
+    now = state.unit(name)
+    return name in state.units and (now.enabled == "enabled", now.running) == (unit.enabled, unit.active)
 
 
 def _words(unit: Unit) -> str:

@@ -44,6 +44,7 @@ class Machine:
     hostname: str
     ipv4_forwarding: bool = False
     ipv6_forwarding: bool = False
+    stub: bool = False  # systemd-resolved answers on port 53, or did before us
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ def files(
             "/etc/systemd/networkd.conf.d/anycastlab.conf",
             _text("networkd.conf.j2", context),
             restarts=(layout.NETWORKD_UNIT,),
+        ),
+        *(
+            [ManagedFile(layout.RESOLVED_CONFIG, _text("resolved.conf.j2", context), effects=("resolved-restart",))]
+            if machine.stub
+            else []
         ),
         ManagedFile(layout.SYSCTL_CONFIG, _text("sysctl.conf.j2", context), effects=("sysctl",)),
         ManagedFile(

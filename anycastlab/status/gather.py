@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from anycastlab.node import layout
+from anycastlab.node import layout, ports
 from anycastlab.outside_text import name, one_line
 from anycastlab.probe_control import parse_state
 from anycastlab.site import Node, Site
@@ -35,7 +35,8 @@ say advertised "vtysh -c 'show bgp ipv4 unicast neighbors $2 advertised-routes j
 say drained 'test -e /var/lib/anycastlab/drained && echo "yes $(head -c 200 /var/lib/anycastlab/drained | head -n 1)"'
 say probe 'cat /run/anycastlab/probe.json'
 say clock 'date +%s.%N'
-"""
+say() { printf '%s\t%s\n' "$1" "$2"; }
+""" + ports.script()
 
 
 class RouterReader(Protocol):
@@ -107,6 +108,7 @@ def node_status(node: Node, site: Site, output: Answer, household: Household) ->
     bfd = {peer.get("peer"): peer.get("status") for peer in _json(said.get("bfd", ""), [])}
     advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
     drained = said.get("drained", "")
+    sharing = _sharing(node, site, output.stdout)
     wan = parse_state(node.name, [said.get("probe", ""), said.get("clock", "")]).questions.get("wan")
     return replace(
         base,
@@ -120,7 +122,20 @@ def node_status(node: Node, site: Site, output: Answer, household: Household) ->
         drain_wanted=layout.asked_for(drained.removeprefix("yes")),
         wan=None if wan is None or not wan.outcome else not wan.bad,
         wan_age_s=None if wan is None else wan.age_s,
+        sharing=sharing,
     )
+
+
+def _sharing(node: Node, site: Site, printed: str) -> tuple[str, ...]:
+    """Other programs on the node's port 53: with SO_REUSEPORT they take a part of the questions in silence."""
+    lines = [line.split("\t", 1) for line in printed.splitlines() if "\t" in line]
+    try:
+        held = ports.parse(*([value for key, value in lines if key == kind] for kind in ("socket", "holder")))
+    except (ValueError, IndexError):
+        return ()
+    wanted = [need for need in ports.needs(site, node) if need.port == ports.DNS_PORT]
+    found = ports.strangers(held, wanted, layout.RESOLVER_UNITS.values())
+    return tuple(dict.fromkeys(holder.show() for _, holder in found))
 
 
 def _word(value: object) -> str | None:

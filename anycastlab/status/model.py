@@ -27,6 +27,7 @@ class NodeStatus:
     address6: str | None = None  # where it has the IPv6 session; None without an IPv6 service address
     wan: bool | None = None  # whether the probe's last internet names resolved; None: not known
     wan_age_s: float | None = None  # how old that is
+    sharing: tuple[str, ...] = ()  # other programs that listen on its port 53
     internet: bool | None = None  # whether one resolved through it just now, asked from outside; None: not asked
 
 
@@ -97,6 +98,8 @@ class Status:
                     f"{node.name} was taken out of service by a deploy that has not put it back; `anycastlab up` does."
                 )
                 continue
+            if node.sharing:
+                found.append(f"{node.name}: port 53 is also held by {' and '.join(node.sharing)}; stop it there.")
             if node.bgp != "Established":
                 found.append(f"{node.name}: the BGP session to the router is {node.bgp or 'not configured'}.")
             elif node.bfd != "up":

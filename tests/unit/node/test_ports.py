@@ -1,4 +1,4 @@
-"""Who holds a port is known by process and address; a stranger is refused by name, somebody's own port is left alone."""
+"""Who holds a port is known by process and address: a stranger is refused by name, and what is elsewhere stays."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ ADGUARD, UNBOUND = SITE.node("node01"), SITE.node("node02")
 OURS = Holder("udp", "*", 53, "AdGuardHome", 7, "adguardhome.service", layout.ADGUARD_PROGRAM)
 PIHOLES = Holder("udp", "127.0.0.1", 5335, "unbound", 8, "unbound.service", "/usr/sbin/unbound")
 DISTRIBUTIONS = dataclasses.replace(PIHOLES, port=53)
-STUB = Holder(
-    "udp", "127.0.0.53", 53, "systemd-resolve", 9, "systemd-resolved.service", "/usr/lib/systemd/systemd-resolved"
-)
+RESOLVED = "/usr/lib/systemd/systemd-resolved"
+STUB = Holder("udp", "127.0.0.53", 53, "systemd-resolve", 9, "systemd-resolved.service", RESOLVED)
 
 # As ss of iproute2 6 prints them on Debian 13.
 SOCKETS = [
@@ -50,7 +49,7 @@ def test_what_the_machine_prints_is_read() -> None:
     )
 
 
-def refused(node: object, *held: Holder, started: tuple[str, ...] = (), **changes: object) -> NodeError:
+def refused(node: object, *held: Holder, started: tuple[str, ...] = ()) -> NodeError:
     with pytest.raises(NodeError) as error:
         ports.require_free(SITE, node, held, started)  # type: ignore[arg-type]
     assert "nothing was changed" in error.value.hint

@@ -25,7 +25,7 @@ OLDEST = Version(7, 16)
 NEWEST_MINOR = 24
 """Minor versions 7.16 … 7.24 are described; 7.25 would be answered from the last tree, so it is refused instead."""
 
-_RANGE = re.compile(r"^(\S*)\.\.(\S*)$")
+_RANGE = re.compile(r"(\S*)\.\.(\S*)")
 _SINGLETON_HAS_NO = ("find", "remove", "add")
 
 
@@ -52,7 +52,7 @@ class Kind:
         negatable = text.startswith("!")
         name, *words = text.removeprefix("!").split() or ["open"]
         low = high = ""
-        if words and (match := _RANGE.match(words[0])):
+        if words and (match := _RANGE.fullmatch(words[0])):
             low, high = match.groups()
             words = words[1:]
         return cls(name, tuple(words), low, high, negatable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_PATTERN = re.compile(r"^\s*(\d+)\.(\d+)(?:\.(\d+))?(?:(alpha|beta|rc)(\d+))?\s*(?:\(([a-z-]+)\))?\s*$")
+_PATTERN = re.compile(r"\s*(\d+)\.(\d+)(?:\.(\d+))?(?:(alpha|beta|rc)(\d+))?\s*(?:\(([a-z-]+)\))?\s*")
 _STAGES = ("alpha", "beta", "rc", "")
 
 
@@ -26,7 +26,7 @@ class Version:
     @classmethod
     def parse(cls, text: str) -> Version:
         """Raises ValueError when `text` is not a version."""
-        match = _PATTERN.match(text)
+        match = _PATTERN.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a RouterOS version (like 7.22.3 or '7.20.8 (long-term)')")
         major, minor, patch, stage, build, channel = match.groups()

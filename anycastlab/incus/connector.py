@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyinfra.api.arguments import ConnectorArguments
 
 # Incus' own rule for instance names: a DNS label that does not begin with a digit.
-_INSTANCE_NAME = re.compile(r"^[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
+_INSTANCE_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 # $1 new file, $2 its place. An existing file keeps its owner and mode, a symbolic link its target's place: what an
 # upload over SSH does, and what pyinfra's file operations expect before they chmod and chown.
@@ -101,7 +101,7 @@ class IncusConnector(BaseConnector):
     @staticmethod
     def make_names_data(name: str) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
         remote, _, instance = (name or "").rpartition(":")
-        if not _INSTANCE_NAME.match(instance):
+        if not _INSTANCE_NAME.fullmatch(instance):
             raise InventoryError(f"@incus/{name} names no Incus instance; write @incus/NAME or @incus/REMOTE:NAME.")
         yield f"@incus/{name}", {"incus_instance": instance, "incus_remote": remote or LOCAL}, ["@incus"]
 

@@ -14,7 +14,7 @@ from anycastlab.lab.topology import Lab
 
 Machine = tuple[str, dict[str, Any]]
 
-_NUMBERED = re.compile(r"^[a-z-]+(\d+)$")
+_NUMBERED = re.compile(r"[a-z-]+(\d+)")
 MOST_NODES = 64  # the virtual router's and RouterOS' own ECMP limits lie near here; a home needs three
 
 
@@ -38,7 +38,7 @@ def node(name: str, **data: Any) -> Machine:
 def machine(name: str, **data: Any) -> Machine:
     """One Incus instance of the current lab; a number at the end of its name gives its address."""
     lab = current()
-    numbered = _NUMBERED.match(name)
+    numbered = _NUMBERED.fullmatch(name)
     values: dict[str, Any] = {"lab": lab.name, "incus_project": lab.project}
     if numbered:
         values["number"] = int(numbered.group(1))

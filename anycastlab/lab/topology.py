@@ -34,7 +34,7 @@ ROUTER_DNS6 = IPv6Address("fd00:10:1:2::1")
 FIRST_NODE = 11  # last octet of node01
 FIRST_CLIENT = 101  # last octet of client01
 
-_LAB_NAME = re.compile(r"^[a-z][a-z0-9]{0,7}$")  # bridges are `<lab>-wan`, and Linux allows 15 characters
+_LAB_NAME = re.compile(r"[a-z][a-z0-9]{0,7}")  # bridges are `<lab>-wan`, and Linux allows 15 characters
 
 
 def twin_address(network: IPv6Network, number: int) -> IPv6Address:
@@ -73,7 +73,7 @@ class Lab:
     name: str = "lab"
 
     def __post_init__(self) -> None:
-        if not _LAB_NAME.match(self.name):
+        if not _LAB_NAME.fullmatch(self.name):
             raise ValueError(f"lab name {self.name!r} is not 1 to 8 lower-case letters and digits, letter first")
 
     @property

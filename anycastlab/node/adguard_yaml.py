@@ -42,7 +42,7 @@ _KEYED: Final[dict[tuple[str, ...], str]] = {
     ("clients", "persistent"): "name",
 }
 _SETS: Final = frozenset({"ids", "tags"})  # order means nothing
-_DURATION = re.compile(r"^(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+$")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|us|µs|ns|m|s)")
 _SECONDS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -124,7 +124,7 @@ def dump(document: Document) -> str:
 
 def duration_s(value: Any) -> float | None:
     """Seconds of a duration such as `1m30s` or `30d`; None for anything else."""
-    if not isinstance(value, str) or not _DURATION.match(value):
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
         return None
     return round(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(value)), 9)
 

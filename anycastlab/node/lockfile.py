@@ -20,7 +20,7 @@ from typing import Final
 from anycastlab.node.errors import ResolverError
 
 _PACKAGED: Final = "adguardhome-lock.json"
-_SHA256 = re.compile(r"^[0-9a-f]{64}$")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def recorded(path: Path) -> dict[str, str]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not all(isinstance(v, str) and _SHA256.match(v) for v in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(v, str) and _SHA256.fullmatch(v) for v in found.values()):
         raise ResolverError(f"The record of checksums {path} is damaged.", "Delete it; it is made again.")
     return found
 
@@ -76,7 +76,7 @@ def read_checksums(text: str) -> dict[str, str]:
     found = {}
     for line in text.splitlines():
         digest, _, name = line.partition(" ")
-        if _SHA256.match(digest) and name.strip():
+        if _SHA256.fullmatch(digest) and name.strip():
             found[name.strip().removeprefix("*").removeprefix("./")] = digest
     return found
 
@@ -88,6 +88,6 @@ def _parse(text: str, where: str) -> Lock:
     except (ValueError, TypeError) as error:
         raise ResolverError(f"The lock file {where} cannot be read: {error}.", "Restore it.") from None
     for name, digest in lock.sha256.items():
-        if not _SHA256.match(digest):
+        if not _SHA256.fullmatch(digest):
             raise ResolverError(f"The lock file {where} has no valid checksum for {name}.", "Restore it.")
     return lock

@@ -6,7 +6,7 @@ What depends on the machine itself (its host name, whether its kernel forwards) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,12 +29,6 @@ BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
 # unbound's share of `cache_bytes`: messages one part, record sets two (unbound.conf(5) advises double).
 _MESSAGE_SHARE: Final = 3
 _UNBOUND_PORTS_PER_QUERY: Final = 2
-
-# What stands in configuration files of several syntaxes is held to what none of them can misread.
-_DNS_NAME = re.compile(
-    r"^(?=.{1,253}$)([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$"
-)
-_KEY = re.compile(r"^[!-~]{1,80}$")  # TCP-MD5: 80 bytes at most (Linux), nothing a command line would split
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,6 @@ def files(
 
     Raises NodeError or ResolverError with one sentence for data that cannot be rendered.
     """
-    _check_names(site)
     resolver_unit = layout.resolver_unit(node.resolver)
     context = _context(site, node)
     frr = frr_conf(site, node, machine)
@@ -331,36 +324,36 @@ def _asked_by_unbound(what: str, written: Iterable[str]) -> tuple[list[str], boo
     return [server.unbound for server in asked], bool(tls)
 
 
-def _check_names(site: Site) -> None:
-    def check(what: str, names: Iterable[str]) -> None:
-        for name in names:
-            if not _DNS_NAME.match(name):
-                raise NodeError(
-                    f"{what} has {name!r}, which is no DNS name.", "Write it in ASCII, without final dot or wildcard."
-                )
-
-    check("identity_name", [site.service.identity_name])
-    check("local_zones", site.resolver.local_zones)
-    check("reverse_zones", site.resolver.reverse_zones)
-    check("blocklist", site.resolver.blocklist)
-    if site.bgp.password is not None and not _KEY.match(site.bgp.password):
-        raise NodeError("bgp_password cannot be used as a TCP-MD5 key.", "Use 1 to 80 printable characters, no space.")
-
-
 def _router_zones(site: Site) -> tuple[str, ...]:
     return (*site.resolver.local_zones, *site.resolver.reverse_zones)
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # nothing here is HTML; JSON and shell values are quoted where they stand
+        autoescape=False,  # nothing here is HTML; values are quoted where they stand, by the filters below and `tojson`
     )
+    environment.filters |= {"sh": shlex.quote, "quoted": _quoted, "word": _word}
+    return environment
+
+
+def _quoted(text: str) -> str:
+    """In double quotes, for unbound, which knows no escapes in them."""
+    if not re.fullmatch(r'[^"\\\x00-\x1f\x7f]*', str(text)):
+        raise NodeError(f"{text!r} cannot be written into a configuration file.", "Leave out quotes and line breaks.")
+    return f'"{text}"'
+
+
+def _word(text: str) -> str:
+    """As it stands, for FRR and sysctl, which end a value at white space and quote nothing."""
+    if not re.fullmatch(r"[!-~]+", str(text)):  # not shown: it may be a key
+        raise NodeError("A value for FRR or sysctl is not one word.", "Leave out spaces and line breaks.")
+    return str(text)
 
 
 def _text(template: str, context: dict[str, Any]) -> bytes:

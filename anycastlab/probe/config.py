@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
-_HOST = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
-_LINK = re.compile(r"^[A-Za-z0-9_.-]{1,15}$")
-_DNS_NAME = re.compile(r"^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LINK = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_DNS_NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?")
 
 
 class ConfigError(ValueError):
@@ -298,7 +298,7 @@ def _between(key: str, value: float, low: float, high: float) -> None:
 
 
 def _matches(key: str, value: str, pattern: re.Pattern[str], what: str) -> None:
-    if not pattern.match(value):
+    if not pattern.fullmatch(value):
         raise ConfigError(f"{key} {value!r} is not {what}")
 
 

@@ -1,7 +1,8 @@
 """Who asks the router: from the environment, or from a file outside the repository.
 
     ANYCASTLAB_ROUTER_USER, ANYCASTLAB_ROUTER_PASSWORD      both, or only the password
-    <state>/router-credentials.json                         {"<host>": {"user": "…", "password": "…"}}, mode 0600
+    ANYCASTLAB_BGP_PASSWORD                                 the TCP-MD5 key of the BGP sessions, if they have one
+    <state>/router-credentials.json      {"<host>": {"user": "…", "password": "…", "bgp_password": "…"}}, mode 0600
 
 The lab's own router gets generated credentials written to that file by the deploy.
 """
@@ -20,6 +21,7 @@ from anycastlab.routeros.errors import NoCredentials, RouterDenied
 
 USER_VARIABLE = "ANYCASTLAB_ROUTER_USER"
 PASSWORD_VARIABLE = "ANYCASTLAB_ROUTER_PASSWORD"
+SESSION_KEY_VARIABLE = "ANYCASTLAB_BGP_PASSWORD"
 FILE_NAME = "router-credentials.json"
 _RANDOM_BYTES = 18  # 24 characters
 
@@ -30,14 +32,21 @@ def credentials(host: str, user: str, state: Path, environment: Mapping[str, str
     if PASSWORD_VARIABLE in environment:
         return user, environment[PASSWORD_VARIABLE]
     path = state / FILE_NAME
-    entry = _entries(path, host).get(host)
-    if entry is None:
+    entry = _entries(path, host).get(host, {})
+    if "password" not in entry:
         raise NoCredentials(
             f"There is no password for router {host}.",
             f"Set {PASSWORD_VARIABLE} (and {USER_VARIABLE}), or write it to {path} (mode 0600).",
             host,
         )
     return environment.get(USER_VARIABLE) or entry.get("user", user), entry["password"]
+
+
+def session_key(entry: str, state: Path, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The TCP-MD5 key of a home's BGP sessions, from the environment or the file; None where neither has one."""
+    if SESSION_KEY_VARIABLE in environment:
+        return environment[SESSION_KEY_VARIABLE]
+    return _entries(state / FILE_NAME, entry).get(entry, {}).get("bgp_password")
 
 
 def generated_password(entry: str, user: str, state: Path, environment: Mapping[str, str] = os.environ) -> str:
@@ -54,14 +63,14 @@ def store_credentials(host: str, user: str, password: str, state: Path) -> Path:
     """Writes or replaces a router's entry; the file is 0600 from its first byte on."""
     path = state / FILE_NAME
     entries = _entries(path, host)
-    entries[host] = {"user": user, "password": password}
+    entries[host] = {**entries.get(host, {}), "user": user, "password": password}
     _write(path, entries, host)
     return path
 
 
 def has_credentials(host: str, state: Path) -> bool:
     """Whether the credentials file has an entry for a router."""
-    return host in _entries(state / FILE_NAME, host)
+    return "password" in _entries(state / FILE_NAME, host).get(host, {})
 
 
 def forget_credentials(host: str, state: Path) -> bool:
@@ -90,6 +99,8 @@ def _entries(path: Path, host: str) -> dict[str, dict[str, str]]:
         return {}
     except (OSError, ValueError) as error:
         raise RouterDenied(f"{path} cannot be read: {error}.", "Correct or remove it.", host) from error
-    if not isinstance(data, dict) or not all(isinstance(e, dict) and "password" in e for e in data.values()):
+    if not isinstance(data, dict) or not all(
+        isinstance(e, dict) and all(isinstance(value, str) for value in e.values()) for e in data.values()
+    ):
         raise RouterDenied(f'{path} is not {{"<host>": {{"user": …, "password": …}}}}.', "Correct or remove it.", host)
     return data

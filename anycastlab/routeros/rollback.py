@@ -29,7 +29,7 @@ NAME: Final = "anycastlab-rollback"
 POLICY: Final = "read,write,test"
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "$": "\\$", "\n": "\\n", "\r": "\\r", "\t": "\\t", "?": "\\?"}
-_PLAIN = re.compile(r"^[A-Za-z0-9.:/_-]+$")
+_PLAIN = re.compile(r"[A-Za-z0-9.:/_-]+")
 
 
 def arm(connection: Connection, plan: Plan, reading: Reading) -> bool:
@@ -114,7 +114,7 @@ def _by_tag(tag: str) -> str:
 
 def quote(text: str) -> str:
     """A value in the script language: plain words as they are, all else quoted and escaped."""
-    if _PLAIN.match(text):
+    if _PLAIN.fullmatch(text):
         return text
     return '"' + "".join(_ESCAPES.get(char, char) for char in text) + '"'
 

@@ -69,7 +69,7 @@ _UNITS_US: Final = {
     "us": 1,
 }
 _UNIT = re.compile(r"(\d+)(ms|us|[wdhms])")
-_TIME = re.compile(r"^((?:\d+(?:ms|us|[wdhms]))*)(?:(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$")
+_TIME = re.compile(r"((?:\d+(?:ms|us|[wdhms]))*)(?:(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?")
 _RULE_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[(){};]|[!=<>]=|&&|\|\||[^\s(){};!=<>&|"]+|\S')
 
 
@@ -118,7 +118,7 @@ def microseconds(value: str) -> int | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return int(text) * _UNITS_US["s"]
-    match = _TIME.match(text)
+    match = _TIME.fullmatch(text)
     if not text or match is None or not text.isascii():
         return None
     units, hours, minutes, seconds, fraction = match.groups()

@@ -6,8 +6,9 @@ work as everywhere in pyinfra. Here they are gathered, checked as a whole, and g
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Protocol
@@ -15,9 +16,11 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from anycastlab.command_trees.schema import Schema
-from anycastlab.errors import AnycastlabError
 from anycastlab.lab import topology
+from anycastlab.paths import state_dir
+from anycastlab.routeros.credentials import session_key
 from anycastlab.site.model import Site
+from anycastlab.site.settings import NOTHING_CHANGED, SiteError, as_json, complaint, require_types
 
 API_TLS_PORT = 8729  # RouterOS service api-ssl
 API_PLAIN_PORT = 8728  # RouterOS service api
@@ -77,25 +80,7 @@ _NODE_KEYS: dict[str, str] = {
     "architecture": "architecture",
     "interface": "interface",
 }
-# Understood by other parts of anycastlab; listed so that a misspelling of them is noticed too.
-_OTHER_KEYS = {
-    "lab", "number", "images", "rebuild", "image", "image_release", "router_version",
-    "adguardhome_source", "new_probe_key",
-    "incus_project", "node_cpus", "node_memory_mib", "upstream_delay_ms",
-}  # fmt: skip
-KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS) | _OTHER_KEYS
-# Whole numbers that only the embedded lab understands, with the least and the most they may be.
-_LAB_NUMBERS: dict[str, tuple[int, int]] = {
-    "node_cpus": (1, 64),
-    "node_memory_mib": (192, 65536),  # below it AdGuard Home is killed while it updates its filters
-    "upstream_delay_ms": (0, 10000),
-}
-# How alike an unknown variable must be to a known one to be taken for a misspelling (difflib ratio, 0 to 1).
-_MISSPELLING = 0.85
-
-
-class SiteError(AnycastlabError):
-    """The data of a home or lab is incomplete or contradicts itself."""
+KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS)
 
 
 class HostLike(Protocol):
@@ -128,11 +113,22 @@ def from_inventory(inventory: Any) -> Site:
 
     known = {name for group in ("nodes", "router") for name, _ in members(group)}
     extra = tuple((host.name, host.data.dict()) for host in inventory if host.name not in known)
-    return build(Machines(members("nodes"), members("router"), extra))
+    machines = Machines(members("nodes"), members("router"), extra)
+    return build(machines, _secrets(machines))
 
 
-def build(machines: Machines) -> Site:
-    """Pure part of `from_inventory`."""
+def _secrets(machines: Machines) -> dict[str, str]:
+    """Secret settings that come from the environment or the credentials file; they win over the inventory's."""
+    if len(machines.router) != 1:
+        return {}
+    name, data = machines.router[0]
+    entry = data.get("router_credentials") or data.get("router_api_host") or name.rpartition("/")[2]
+    found = session_key(str(entry), state_dir())
+    return {} if found is None else {"bgp_password": found}
+
+
+def build(machines: Machines, secrets: Mapping[str, str] | None = None) -> Site:
+    """Pure part of `from_inventory`; `secrets` are settings that no inventory should hold."""
     if not machines.nodes:
         raise SiteError(
             "The inventory has no host in the group 'nodes'.", "Add at least one node to the inventory file."
@@ -143,19 +139,24 @@ def build(machines: Machines) -> Site:
             "Name it like '@routeros/192.0.2.1'.",
         )
     for name, data in (*machines.nodes, *machines.router, *machines.extra):
-        _refuse_misspellings(name, data)
+        require_types(name, data, KNOWN_KEYS)
     router_name, router_data = machines.router[0]
+    router_data = {**router_data, **(secrets or {})}
     shared: dict[str, Any] = {}
     for key, path in _SITE_KEYS.items():
         if router_data.get(key) is not None:
-            _put(shared, path, router_data[key])
+            _put(shared, path, _plain(router_name, key, router_data[key]))
     lab = router_data.get("lab")
     shared["lab"] = lab
     layout = router_data.get("layout", "routed")
     if lab is not None:
         # Nodes ask the router at its address in their own subnet, which in the lab is the layout's.
-        shared.setdefault("resolver", {}).setdefault("router_dns", _lab_subnet(layout)[1])
-    router = {field: router_data[key] for key, field in _ROUTER_KEYS.items() if router_data.get(key) is not None}
+        shared.setdefault("resolver", {}).setdefault("router_dns", str(_lab_subnet(layout)[1]))
+    router = {
+        field: _plain(router_name, key, router_data[key])
+        for key, field in _ROUTER_KEYS.items()
+        if router_data.get(key) is not None
+    }
     router["host"] = router_name
     router.setdefault("api_host", router_name.rpartition("/")[2])
     router.setdefault("api_port", API_TLS_PORT if router_data.get("router_tls", True) else API_PLAIN_PORT)
@@ -164,16 +165,13 @@ def build(machines: Machines) -> Site:
     members = [_node(name, data, lab, layout, twin) for name, data in machines.nodes]
     shared["nodes"] = sorted(members, key=lambda node: str(node["name"]))
     _refuse_unknown_version(router_data.get("router_version"))
-    for name, data in (*machines.nodes, *machines.extra):
-        _refuse_lab_numbers(name, data)
     hosts = [name for name, _ in (*machines.nodes, *machines.extra)]
     _refuse_unknown_rebuild(router_data.get("rebuild"), hosts, members)
     try:
-        return Site.model_validate(shared)
+        # As JSON, and strictly: True is no number then, and 10 no address.
+        return Site.model_validate_json(json.dumps(shared), strict=True)
     except ValidationError as error:
-        raise SiteError(
-            _sentence(error, shared), "Correct it in the inventory or group_data; nothing was changed."
-        ) from None
+        raise SiteError(_sentence(error, shared), NOTHING_CHANGED) from None
 
 
 def router_version(value: str | float) -> str:
@@ -191,16 +189,6 @@ def _refuse_unknown_version(version: str | float | None) -> None:
         raise SiteError(f"The setting 'router_version' is {version!r}: {error}.", "Nothing was changed.") from None
 
 
-def _refuse_lab_numbers(host: str, data: Mapping[str, Any]) -> None:
-    for key, (least, most) in _LAB_NUMBERS.items():
-        value = data.get(key, least)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise SiteError(
-                f"The setting {key!r} of {host} is {value!r}; it must be a whole number from {least} to {most}.",
-                "Correct it in the inventory or group_data; nothing was changed.",
-            )
-
-
 def _refuse_unknown_rebuild(rebuild: object, hosts: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> None:
     """A misspelt name would rebuild nothing, and look like success."""
     known = {host.rpartition("/")[2].rpartition(":")[2] for host in hosts} | {str(node["name"]) for node in nodes}
@@ -212,23 +200,25 @@ def _refuse_unknown_rebuild(rebuild: object, hosts: Iterable[str], nodes: Sequen
 
 
 def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str, twin: bool) -> dict[str, Any]:
-    node: dict[str, Any] = {key: data[k] for k, key in _NODE_KEYS.items() if k in data and data[k] is not None}
+    node: dict[str, Any] = {
+        field: _plain(host, key, data[key]) for key, field in _NODE_KEYS.items() if data.get(key) is not None
+    }
     # A shared `router_id` is the router's; a node's own stands in its host data only.
     node.pop("router_id", None)
-    if "node_router_id" in data:
-        node["router_id"] = data["node_router_id"]
+    if data.get("node_router_id") is not None:
+        node["router_id"] = _plain(host, "node_router_id", data["node_router_id"])
     node["host"] = host
     node.setdefault("name", host.rpartition("/")[2].rpartition(":")[2])
     node["platform"] = "incus" if host.startswith("@incus/") else "ssh"
-    if lab is not None and "number" in data:
+    if lab is not None and data.get("number") is not None:
         network, gateway = _lab_subnet(layout)
-        node.setdefault("address", network[topology.FIRST_NODE - 1 + data["number"]])
-        node.setdefault("gateway", gateway)
+        node.setdefault("address", str(network[topology.FIRST_NODE - 1 + data["number"]]))
+        node.setdefault("gateway", str(gateway))
         node.setdefault("prefix_length", network.prefixlen)
         if twin:
             network6, gateway6 = _lab_subnet6(layout)
-            node.setdefault("address6", topology.twin_address(network6, topology.FIRST_NODE - 1 + data["number"]))
-            node.setdefault("gateway6", gateway6)
+            node.setdefault("address6", str(topology.twin_address(network6, topology.FIRST_NODE - 1 + data["number"])))
+            node.setdefault("gateway6", str(gateway6))
     if "address" in node:
         node.setdefault("router_id", node["address"])
     return node
@@ -249,13 +239,9 @@ def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     target[path[-1]] = value
 
 
-def _refuse_misspellings(host: str, data: Mapping[str, Any]) -> None:
-    for key in data:
-        if key in KNOWN_KEYS or key.startswith(("_", "ssh_", "incus_", "routeros_", "docker_")):
-            continue
-        close = difflib.get_close_matches(key, KNOWN_KEYS, n=1, cutoff=_MISSPELLING)
-        if close:
-            raise SiteError(f"{host} has the unknown setting {key!r}; did you mean {close[0]!r}?")
+def _plain(host: str, key: str, value: Any) -> Any:
+    """A setting as JSON has it: an address object is its text, a tuple a list."""
+    return json.loads(as_json(host, key, value))
 
 
 _KEY_OF_PATH: dict[tuple[str, ...], str] = {path: key for key, path in _SITE_KEYS.items()}
@@ -267,20 +253,18 @@ def _sentence(error: ValidationError, given: Mapping[str, Any]) -> str:
     """One sentence for the first complaint, naming the variable a person wrote rather than the model's field."""
     first = error.errors()[0]
     path = tuple(first["loc"])
-    reason = first["msg"].removeprefix("Value error, ")
     where = ""
     if not path:
+        reason = first["msg"].removeprefix("Value error, ")
         return f"The settings contradict each other: {reason}."
     if path[0] == "nodes" and len(path) > 1 and isinstance(path[1], int):
-        names: Callable[[int], str] = lambda index: str(given["nodes"][index]["name"])  # noqa: E731
-        where = f" of {names(path[1])}"
+        node = given["nodes"][path[1]]
+        # The name itself may be what is wrong.
+        good = re.fullmatch(r"[\w.-]{1,63}", str(node["name"]))
+        where = f" of {node['name'] if good else node['host']}"
         key = _KEY_OF_NODE.get(str(path[2]), str(path[2])) if len(path) > 2 else "nodes"
     elif path[0] == "router" and len(path) > 1:
         key, where = _KEY_OF_ROUTER.get(str(path[1]), str(path[1])), " of the router"
     else:
         key = _KEY_OF_PATH.get(tuple(str(p) for p in path[:2]), ".".join(str(p) for p in path))
-    if first["type"] == "missing":
-        return f"The setting {key!r}{where} is missing."
-    if isinstance(first["input"], (str, int, float)) and not isinstance(first["input"], bool):
-        return f"The setting {key!r}{where} is {first['input']!r}: {reason[0].lower()}{reason[1:]}."
-    return f"The setting {key!r}{where} is wrong: {reason[0].lower()}{reason[1:]}."
+    return complaint(key, where, first)

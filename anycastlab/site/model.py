@@ -12,19 +12,29 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from anycastlab.site import circles
+from anycastlab.site import addressing, circles
+from anycastlab.site.types import (
+    Architecture,
+    Asn,
+    DnsName,
+    Fingerprint,
+    HostName,
+    LinuxInterface,
+    Printable,
+    PyinfraRouter,
+    Reachable,
+    RouterName,
+    RouterUser,
+    SessionKey,
+    Subnet,
+    Word,
+)
 
 Layout = Literal["routed", "flat"]
 ResolverKind = Literal["adguardhome", "unbound"]
 Platform = Literal["incus", "ssh"]
 
-# RFC 6996 private and ordinary 4-byte AS numbers; 0, 23456 (AS_TRANS) and the last number of each range are reserved.
-Asn = Annotated[int, Field(ge=1, le=4294967294)]
 _RESERVED_ASNS = frozenset({23456, 65535})  # RFC 6793, RFC 7300
-HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-# Lower case, no final dot, and short enough for names below it.
-DnsName = Annotated[str, Field(max_length=180, pattern=rf"^({_LABEL}\.)*{_LABEL}$")]
 
 
 class Frozen(BaseModel):
@@ -53,7 +63,7 @@ class Bgp(Frozen):
     keepalive_s: int = Field(default=3, ge=1, le=21845)
     hold_s: int = Field(default=9, ge=3, le=65535, description="seconds; only the fallback where BFD is blind")
     connect_retry_s: int = Field(default=1, ge=1, le=65535)
-    password: str | None = Field(default=None, description="TCP-MD5 key, RFC 2385; a secret", repr=False)
+    password: SessionKey | None = Field(default=None, description="TCP-MD5 key, RFC 2385; a secret", repr=False)
 
 
 class Service(Frozen):
@@ -61,7 +71,7 @@ class Service(Frozen):
 
     address: IPv4Address = IPv4Address("10.1.9.53")
     address6: IPv6Address | None = None
-    identity_name: str = Field(default="id.anycast.lan", description="TXT name that tells which node answered")
+    identity_name: DnsName = Field(default="id.anycast.lan", description="TXT name that tells which node answered")
 
     @property
     def prefix(self) -> IPv4Network:
@@ -76,7 +86,7 @@ class Node(Frozen):
     """One machine that runs a resolver and FRR and announces the service address."""
 
     name: HostName
-    host: str = Field(description="pyinfra's name of it, such as '@incus/node01'")
+    host: Printable = Field(description="pyinfra's name of it, such as '@incus/node01'")
     platform: Platform
     address: IPv4Address
     prefix_length: int = Field(ge=8, le=30)
@@ -85,8 +95,10 @@ class Node(Frozen):
     gateway6: IPv6Address | None = None
     router_id: IPv4Address
     resolver: ResolverKind = "adguardhome"
-    architecture: str | None = Field(default=None, description="expected machine (x86_64, aarch64 …); None: the host's")
-    interface: str = Field(default="eth0", description="interface towards the router")
+    architecture: Architecture | None = Field(
+        default=None, description="expected machine (x86_64, aarch64 …); None: the host's"
+    )
+    interface: LinuxInterface = Field(default="eth0", description="interface towards the router")
 
     @property
     def network(self) -> IPv4Network:
@@ -97,7 +109,7 @@ class ForwardZone(Frozen):
     """A zone that other servers know, such as a company's behind a VPN."""
 
     name: DnsName
-    servers: tuple[str, ...] = Field(min_length=1, description="written like upstreams")
+    servers: tuple[Word, ...] = Field(min_length=1, description="written like upstreams")
 
 
 def _zones(given: Any) -> Any:
@@ -115,15 +127,15 @@ def _zones(given: Any) -> Any:
 class Resolver(Frozen):
     """What both resolvers are made from; the same behaviour from outside (see `anycastlab.node`)."""
 
-    upstreams: tuple[str, ...] = Field(min_length=1, description="plain addresses, or tls://, https:// where it can")
+    upstreams: tuple[Word, ...] = Field(min_length=1, description="plain addresses, or tls://, https:// where it can")
     bootstrap: tuple[IPv4Address | IPv6Address, ...] = ()
-    local_zones: tuple[str, ...] = Field(default=("lan",), description="zones the router knows, no final dot")
-    reverse_zones: tuple[str, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
+    local_zones: tuple[DnsName, ...] = Field(default=("lan",), description="zones the router knows, no final dot")
+    reverse_zones: tuple[DnsName, ...] = ("10.in-addr.arpa", "168.192.in-addr.arpa", "16.172.in-addr.arpa")
     router_dns: IPv4Address = Field(description="where local and reverse zones are asked")
     forward_zones: Annotated[tuple[ForwardZone, ...], BeforeValidator(_zones)] = Field(
         default=(), description="zones that neither the router nor the upstreams know, each with its own servers"
     )
-    blocklist: tuple[str, ...] = Field(default=(), description="names that get no address, subdomains included")
+    blocklist: tuple[DnsName, ...] = Field(default=(), description="names that get no address, subdomains included")
     wan_probe_suffix: DnsName = Field(default="example.com", description="where the probes ask whether the WAN works")
     upstream_timeout_ms: int = Field(default=2000, ge=100, le=10000)
     max_concurrent: int = Field(default=2000, ge=100, le=100000, description="queries in flight; 300 starve .lan")
@@ -138,18 +150,20 @@ class Router(Frozen):
     """The RouterOS device (or the lab's stand-in) as its API is reached."""
 
     name: HostName = "router"
-    host: str = Field(description="pyinfra's name of it, such as '@routeros/192.0.2.1'")
-    api_host: str
+    host: PyinfraRouter = Field(description="pyinfra's name of it, such as '@routeros/192.0.2.1'")
+    api_host: Reachable
     api_port: int = Field(ge=1, le=65535)
     tls: bool = True
-    tls_fingerprint: str | None = Field(default=None, description="sha256 of a self-signed certificate, hex")
-    user: str = "anycastlab"
-    credentials: str | None = Field(default=None, description="entry of the credentials file; None: api_host")
-    bgp_instance: str | None = Field(default=None, description="an existing instance to join; None: one of our own")
+    tls_fingerprint: Fingerprint | None = Field(default=None, description="sha256 of a self-signed certificate, hex")
+    user: RouterUser = "anycastlab"
+    credentials: Printable | None = Field(default=None, description="entry of the credentials file; None: api_host")
+    bgp_instance: RouterName | None = Field(
+        default=None, description="an existing instance to join; None: one of our own"
+    )
     router_id: IPv4Address
-    lan_networks: tuple[IPv4Network, ...] = Field(min_length=1, description="connected subnets whose hosts may ask")
-    wan_interface: str = Field(description="interface towards the provider; DNS from there is refused")
-    dhcp_network: IPv4Network | None = Field(default=None, description="DHCP network to hand out the service address")
+    lan_networks: tuple[Subnet, ...] = Field(min_length=1, description="connected subnets whose hosts may ask")
+    wan_interface: RouterName = Field(description="interface towards the provider; DNS from there is refused")
+    dhcp_network: Subnet | None = Field(default=None, description="DHCP network to hand out the service address")
 
 
 class Site(Frozen):
@@ -198,6 +212,8 @@ class Site(Frozen):
         if self.service.address6:
             self._twin(self.service.address6)
         self._resolvable()
+        for sentence in addressing.contradictions(self):
+            raise ValueError(sentence)
         return self
 
     def _resolvable(self) -> None:

@@ -6,15 +6,15 @@ import re
 
 _UNITS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|[wdhms])")
-_CLOCK = re.compile(r"^(?:(\d+)w)?(?:(\d+)d)?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?$")
-_NUMBER = re.compile(r"^\d+(?:\.\d+)?$")
+_CLOCK = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def parse_ms(text: str) -> int:
     """Milliseconds. Raises ValueError when `text` is no time. A bare number counts seconds."""
-    if _NUMBER.match(text):
+    if _NUMBER.fullmatch(text):
         return round(float(text) * 1000)
-    if match := _CLOCK.match(text):
+    if match := _CLOCK.fullmatch(text):
         weeks, days, hours, minutes, seconds = (int(group or 0) for group in match.groups()[:5])
         fraction = int((match[6] or "0").ljust(3, "0"))
         return ((((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction

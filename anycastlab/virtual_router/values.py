@@ -21,10 +21,10 @@ Names = Callable[[str], Collection[str]]
 
 _TRUE = {"yes", "true"}
 _FALSE = {"no", "false"}
-_INTEGER = re.compile(r"^-?\d+$")
-_HEX = re.compile(r"^0[xX][0-9a-fA-F]+$")
-_MAC = re.compile(r"^([0-9A-Fa-f]{2})[:.-]?" + r"([0-9A-Fa-f]{2})[:.-]?" * 4 + r"([0-9A-Fa-f]{2})$")
-_SIZE = re.compile(r"^(\d+)(?:KiB|K|k)?$")
+_INTEGER = re.compile(r"-?\d+")
+_HEX = re.compile(r"0[xX][0-9a-fA-F]+")
+_MAC = re.compile(r"([0-9A-Fa-f]{2})[:.-]?" + r"([0-9A-Fa-f]{2})[:.-]?" * 4 + r"([0-9A-Fa-f]{2})")
+_SIZE = re.compile(r"(\d+)(?:KiB|K|k)?")
 _MAX_PORT = 65535
 
 
@@ -88,9 +88,9 @@ def _set(name: str, text: str, kind: Kind, _names: Names) -> str:
 
 
 def _int(name: str, text: str, kind: Kind, _names: Names) -> str:
-    if _HEX.match(text):
+    if _HEX.fullmatch(text):
         value = int(text, 16)
-    elif _INTEGER.match(text):
+    elif _INTEGER.fullmatch(text):
         value = int(text)
     else:
         raise errors.invalid_value(name)
@@ -105,7 +105,7 @@ def _number(_name: str, text: str, _kind: Kind, _names: Names) -> str:
 
 
 def _size(name: str, text: str, kind: Kind, names: Names) -> str:
-    match = _SIZE.match(text)
+    match = _SIZE.fullmatch(text)
     if match is None:
         raise errors.invalid_value(name)
     return _int(name, match[1], kind, names)
@@ -190,7 +190,7 @@ def _ports(name: str, text: str, _kind: Kind, _names: Names) -> str:
 
 
 def _mac(name: str, text: str, _kind: Kind, _names: Names) -> str:
-    match = _MAC.match(text)
+    match = _MAC.fullmatch(text)
     digits = re.sub(r"[^0-9A-Fa-f]", "", text).upper()
     if match is None:
         raise errors.invalid_value(name)

@@ -72,7 +72,7 @@ def site(nodes: int = 3) -> Site:
         api_host="router",
         api_port=API_TLS_PORT,
         router_id="192.0.2.254",
-        lan_networks=("198.51.100.0/25",),
+        lan_networks=("198.51.100.0/25", "192.0.2.0/24"),
         wan_interface="lo",
     )
     resolver = Resolver(upstreams=("192.0.2.53",), router_dns="192.0.2.254")

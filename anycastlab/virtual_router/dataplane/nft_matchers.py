@@ -38,7 +38,7 @@ _PROTOCOLS = {
 }
 _TOP_PROTOCOL = 255
 _TOP_PORT = 65535
-_PORT = re.compile(r"^\d+(-\d+)?$")
+_PORT = re.compile(r"\d+(-\d+)?")
 
 
 class RuleNotEmulated(ValueError):  # noqa: N818 - says what it is about
@@ -91,7 +91,7 @@ def address_text(text: str, family: str) -> str:
 def _ports(text: str) -> str:
     spans: list[tuple[int, int]] = []
     for part in items(text):
-        if not _PORT.match(part):
+        if not _PORT.fullmatch(part):
             raise RuleNotEmulated(f"port={text}")
         low, _, high = part.partition("-")
         spans.append((int(low), int(high or low)))

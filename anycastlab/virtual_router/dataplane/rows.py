@@ -12,7 +12,7 @@ Network = IPv4Network | IPv6Network
 
 _UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "": 1.0}
 _TIME_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|w|d|h|m|s|)")
-_CLOCK = re.compile(r"^(?:(\d+)d ?)?(\d+):(\d{2})(?::(\d{2}(?:\.\d+)?))?$")
+_CLOCK = re.compile(r"(?:(\d+)d ?)?(\d+):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
 def truth(row: Row, name: str, default: bool = False) -> bool:
@@ -38,7 +38,7 @@ def seconds(text: str | None, default: float) -> float:
     """`1m30s`, `200ms`, `00:01:30` or a bare number in seconds. Raises ValueError for anything else."""
     if not text:
         return default
-    clock = _CLOCK.match(text)
+    clock = _CLOCK.fullmatch(text)
     if clock:
         days, hours, minutes, secs = clock.groups()
         return int(days or 0) * 86400 + int(hours) * 3600 + int(minutes) * 60 + float(secs or 0)

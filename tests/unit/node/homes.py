@@ -35,7 +35,7 @@ def home(layout: str = "routed", nodes: int = 3, **changes: Any) -> Site:
         api_host="127.0.0.1",
         router_id="10.1.1.1",
         api_port=18728,
-        lan_networks=("10.1.1.0/24",),
+        lan_networks=("10.1.1.0/24", "10.1.2.0/24"),
         wan_interface="ether1",
     )
     return Site(layout=layout, lab="lab", resolver=Resolver(**resolver), nodes=members, router=router, **changes)

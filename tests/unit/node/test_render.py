@@ -110,22 +110,22 @@ def test_a_missing_template_variable_is_one_sentence(monkeypatch: pytest.MonkeyP
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {"resolver": {"blocklist": ('evil" \n  include: "x',)}},
-            "blocklist has 'evil\" \\n  include: \"x', which is no DNS name.",
-        ),
-        ({"resolver": {"local_zones": ("*.lan",)}}, "local_zones has '*.lan', which is no DNS name."),
-        ({"service": Service(identity_name="id anycast")}, "identity_name has 'id anycast', which is no DNS name."),
-        ({"bgp": Bgp(password="two words")}, "bgp_password cannot be used as a TCP-MD5 key."),
-    ],
-)
-def test_values_that_a_file_would_misread_are_refused(changes: dict[str, object], sentence: str) -> None:
-    with pytest.raises(NodeError) as caught:
-        render.files(home(**changes), home().nodes[0], Machine("n"))
-    assert caught.value.problem == sentence
+def test_the_types_of_the_site_are_not_the_only_guard_of_files() -> None:
+    """Values that a file would misread, brought in behind the back of the types."""
+    site = home()
+    evil = site.model_copy(update={"resolver": site.resolver.model_copy(update={"blocklist": ('x" \n  include: "y',)})})
+    with pytest.raises(NodeError, match="cannot be written into a configuration file"):
+        render.files(evil, evil.node("node02"), Machine("n"))
+    for password in ("two words", "line\n"):
+        keyed = site.model_copy(update={"bgp": site.bgp.model_copy(update={"password": password})})
+        with pytest.raises(NodeError, match="A value for FRR or sysctl is not one word") as caught:
+            render.frr_conf(keyed, keyed.nodes[0], Machine("n"))
+        assert "two" not in str(caught.value)
+    node = site.nodes[0].model_copy(update={"interface": "eth0; reboot"})
+    script = render._text("anycast0.sh.j2", render._context(site, node)).decode()
+    assert "dev 'eth0; reboot' onlink" in script
+    with pytest.raises(NodeError, match="not one word"):
+        render._text("sysctl.conf.j2", render._context(site, node))
 
 
 def test_unbound_refuses_what_it_cannot_ask() -> None:

@@ -34,7 +34,7 @@ def make_site(nodes: int = 3, names: list[str] | None = None, **changes: Any) ->
         "api_port": 8728,
         "tls": False,
         "router_id": "10.1.2.1",
-        "lan_networks": ("10.1.1.0/24",),
+        "lan_networks": ("10.1.1.0/24", "10.1.2.0/24"),
         "wan_interface": "ether1-wan",
         **changes.pop("router", {}),
     }

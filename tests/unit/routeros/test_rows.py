@@ -167,8 +167,10 @@ def test_what_a_version_does_not_take_is_known_before_it_is_sent(row: Row, probl
 
 
 def test_a_key_too_long_for_the_router_stops_the_plan_without_showing_it() -> None:
+    site = make_site()
+    keyed = site.model_copy(update={"bgp": site.bgp.model_copy(update={"password": "geheim" * 20})})  # past its type
     with pytest.raises(PlanError, match=r"RouterOS 7\.22\.3 does not take .* tcp-md5-key=\*\*\*") as caught:
-        rows(bgp={"password": "geheim" * 20})
+        plan_site(keyed, fresh("7.22.3"))
     assert "geheim" not in str(caught.value)
 
 

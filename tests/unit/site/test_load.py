@@ -143,8 +143,9 @@ def test_a_node_may_differ_from_the_rest() -> None:
 
 
 def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
-    board = {**SHARED, "node_name": "node01", "address": "192.0.2.11", "prefix_length": 24, "gateway": "192.0.2.1"}
-    machines = Machines((("192.0.2.11", board),), (("@routeros/192.0.2.1", SHARED),))
+    shared = {**SHARED, "lan_networks": ["192.0.2.0/24"]}
+    board = {**shared, "node_name": "node01", "address": "192.0.2.11", "prefix_length": 24, "gateway": "192.0.2.1"}
+    machines = Machines((("192.0.2.11", board),), (("@routeros/192.0.2.1", shared),))
     site = build(machines)
     assert (site.router.api_host, site.router.api_port, site.router.tls) == ("192.0.2.1", 8729, True)
     assert site.nodes[0].platform == "ssh"

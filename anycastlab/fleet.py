@@ -24,7 +24,7 @@ from anycastlab import first_moments
 from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
-from anycastlab.site.load import from_inventory
+from anycastlab.site.load import from_inventory, require_known_settings
 from anycastlab.status import built
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import LAB_CLIENT
@@ -56,6 +56,7 @@ class Fleet:
         self._state = State()
         with ctx_state.use(self._state):
             inventory = read(inventory_file, data)
+        require_known_settings(inventory)
         first_moments.over()  # what follows may have to be put back
         self._state.init(inventory, _config())
         self.inventory = inventory

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyinfra.api.exceptions import PyinfraError
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.site.settings import refuse_secrets
 
 if TYPE_CHECKING:
     from pyinfra.api import Inventory
@@ -24,54 +25,82 @@ if TYPE_CHECKING:
 _ASKS_A_PERSON = re.compile(r"\b(getpass|input)\b")
 _ASKS_PYINFRA = re.compile(r"\bpyinfra\b")
 _HINT = "Correct it; nothing was changed."
+_OUR_DEPLOYS = {"deploy.py", "teardown.py"}
 
 
 class InventoryFileError(AnycastlabError):
     """An inventory file, or a file of `group_data/`, cannot be read."""
 
 
-def read(path: str, data: Mapping[str, Any] | None = None) -> Inventory:
-    """The inventory in the file `path` with what `group_data/` says, here and beside it.
+def read(path: str, data: Mapping[str, Any] | None = None, folders: Sequence[str] | None = None) -> Inventory:
+    """The inventory in the file `path` with what `group_data/` says, here, beside it and in `folders`.
 
     Raises InventoryFileError. Needs pyinfra's patched standard library: see `fleet`.
     """
     from pyinfra_cli.inventory import make_inventory
 
-    check(path)
+    check(path, folders or ())
     try:
-        inventory: Inventory = make_inventory(path, override_data=dict(data or {}), cwd=str(Path.cwd()))
+        inventory: Inventory = make_inventory(
+            path, override_data=dict(data or {}), cwd=str(Path.cwd()), group_data_directories=folders
+        )
     except AnycastlabError:
         raise  # a sentence already
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise mistake(error, path) from None
     return inventory
 
 
 def refuse_mistakes() -> None:
-    """For config.py, which pyinfra reads first: ends the run with a sentence if its inventory cannot be read."""
+    """For config.py, which pyinfra reads first: ends the run with a sentence before any machine is reached.
+
+    For an inventory that cannot be read, secrets on the command line, and settings that a home cannot have.
+    """
     import click
 
+    from anycastlab import limit
+
+    limit.install()
     given = click.get_current_context().params
-    if not Path(given["inventory"]).is_file():
-        return  # host names, or pyinfra says that there is no such file
     try:
-        check(given["inventory"], given["group_data"] or ())
+        refuse_secrets(value.partition("=")[0] for value in given["data"])
+        if not Path(given["inventory"]).is_file():
+            return  # host names, or pyinfra says that there is no such file
+        asks = check(given["inventory"], given["group_data"] or ())
+        if not asks and {Path(name).name for name in given["operations"]} & _OUR_DEPLOYS:
+            _refuse_settings(given)
     except AnycastlabError as error:
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
         raise SystemExit(1) from None
 
 
-def check(path: str, folders: Iterable[str] = ()) -> None:
+def _refuse_settings(given: Mapping[str, Any]) -> None:
+    """The whole home is right, or the run ends here: a connector that gets a wrong setting ends with a traceback."""
+    from pyinfra_cli import cli as its
+
+    from anycastlab.limit import chosen
+    from anycastlab.site.load import from_inventory
+
+    ssh = (given[f"ssh_{name}"] for name in ("user", "key", "key_password", "port", "password"))
+    inventory = read(given["inventory"], its._set_override_data(given["data"], *ssh), given["group_data"])
+    from_inventory(inventory)
+    chosen(inventory, given["limit"] or (), "--limit")
+    chosen(inventory, given["exclude"] or (), "--exclude")
+
+
+def check(path: str, folders: Iterable[str] = ()) -> bool:
     """Execute the inventory and the files of `group_data/` as pyinfra will, in milliseconds; raises InventoryFileError.
 
-    `folders`: more places with group data.
+    `folders`: more places with group data. Returns whether a file asks a person, and so was not executed.
     """
     from pyinfra_cli.util import exec_file
 
     groups: dict[str, Any] = {}
+    asks = False
     for file in (path, *_group_data(path, folders)):
         try:
             text = Path(file).read_text(encoding="utf-8")
+            asks |= _ASKS_A_PERSON.search(text) is not None
             if _ASKS_A_PERSON.search(text) or (file != path and _ASKS_PYINFRA.search(text)):
                 compile(text, file, "exec")
             elif file == path:
@@ -80,9 +109,10 @@ def check(path: str, folders: Iterable[str] = ()) -> None:
                 exec_file(file)
         except AnycastlabError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise mistake(error, file) from None
     _refuse_shapes(path, groups)
+    return asks
 
 
 def _group_data(path: str, folders: Iterable[str]) -> list[str]:
@@ -96,6 +126,7 @@ def _refuse_shapes(path: str, groups: Mapping[str, Any]) -> None:
         members = value[0] if isinstance(value, tuple) and value else value
         if group.startswith("_") or not isinstance(members, list):
             continue
+        seen: set[str] = set()
         for member in members:
             name, settings = member if isinstance(member, tuple) and len(member) == 2 else (member, {})
             if isinstance(member, tuple) and not (isinstance(name, str) and isinstance(settings, Mapping)):
@@ -103,16 +134,21 @@ def _refuse_shapes(path: str, groups: Mapping[str, Any]) -> None:
                     f"{_place(path, None)}: {member!r} in the group {group!r} is no machine.",
                     'Write its name, or a pair of its name and its settings: ("name", {"setting": "value"}).',
                 )
+            if name in seen:  # pyinfra would make one machine of the two, with the settings of both
+                raise InventoryFileError(
+                    f"{_place(path, None)}: {name} stands twice in the group {group!r}.", "Every machine has one line."
+                )
+            seen.add(name)
 
 
-def mistake(error: Exception, file: str) -> InventoryFileError:
+def mistake(error: Exception | SystemExit, file: str) -> InventoryFileError:
     """What pyinfra raised while it read `file`, as an error with a sentence."""
     # pyinfra wraps what the code of a file raises, except a SyntaxError and its own errors.
     wrapped: object = getattr(error, "exception", None)
-    cause = wrapped if isinstance(wrapped, Exception) else error
+    cause: Exception | SystemExit = wrapped if isinstance(wrapped, Exception) else error
     if isinstance(cause, SyntaxError):
         return InventoryFileError(f"{_place(cause.filename or file, cause.lineno)}: {_said(cause)}.", _HINT)
-    if cause is error:
+    if cause is error and not isinstance(cause, SystemExit):
         return InventoryFileError(f"{_place(file, None)} cannot be read: {_said(cause)}.", _HINT)
     stack = traceback.extract_tb(getattr(cause, "_traceback", None) or cause.__traceback__)
     # The last line of the file itself: what it calls may go deep into other modules.
@@ -126,8 +162,10 @@ def _place(file: str, line: int | None) -> str:
     return f"{shown}, line {line}" if line else str(shown)
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception | SystemExit) -> str:
     """The error in a few words, without a full stop."""
+    if isinstance(error, SystemExit):
+        return "it ends the program (sys.exit), and a file that is read must not"
     if isinstance(error, SyntaxError):
         return f"this is not Python: {error.msg}"
     if isinstance(error, OSError) and error.strerror:

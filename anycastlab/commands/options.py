@@ -61,6 +61,10 @@ def parse_data(values: tuple[str, ...]) -> dict[str, object]:
         if not equals:
             raise click.ClickException(f"--data {value} is not KEY=VALUE.")
         parsed[key] = _parsed(text)
+    if parsed:
+        from anycastlab.site.settings import refuse_secrets
+
+        refuse_secrets(parsed)
     return parsed
 
 

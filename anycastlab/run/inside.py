@@ -36,6 +36,7 @@ from pyinfra_cli.util import load_deploy_file
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
+from anycastlab.limit import label
 from anycastlab.run import tell
 from anycastlab.run.limits import CHANNEL_VARIABLE, CLEAR_S, INTERRUPTED
 from anycastlab.run.messages import (
@@ -263,13 +264,6 @@ def _asking(send: Send) -> Iterator[None]:
         yield
     finally:
         send(Asking(False))
-
-
-def label(host: Any) -> str:
-    """What a machine is called in all that is shown: `node01` of `@incus/remote:node01`; the router is `router`."""
-    if host.name.startswith("@routeros/"):
-        return "router"
-    return str(host.data.get("node_name") or host.name).rpartition("/")[2].rpartition(":")[2]
 
 
 def _pending(state: State, labels: dict[str, str]) -> dict[str, list[str]]:

@@ -117,6 +117,12 @@ def from_inventory(inventory: Any) -> Site:
     return build(machines, _secrets(machines))
 
 
+def require_known_settings(inventory: Any) -> None:
+    """Every setting of every host exists and has its type; raises SiteError. For before connectors are made of them."""
+    for host in inventory:
+        require_types(host.name, host.data.dict(), KNOWN_KEYS)
+
+
 def _secrets(machines: Machines) -> dict[str, str]:
     """Secret settings that come from the environment or the credentials file; they win over the inventory's."""
     if len(machines.router) != 1:

@@ -1,4 +1,4 @@
-"""Settings that are not part of a `Site`: the lab's own, pyinfra's and its connectors'; which are secret; which unknown.
+"""Settings that are not part of a `Site`: the lab's own, pyinfra's and its connectors'; which are secret or unknown.
 
 Every setting of every host is looked at here before pyinfra connects to anything: a connector that is given a wrong
 type, or one setting that nobody reads, must not be found out half-way.

@@ -45,6 +45,11 @@ CASES = {
     "connector": (b'nodes = ["@nowhere/x"]\n', ".py cannot be read: Invalid connector: nowhere."),
     "shape": (b'nodes = ["a", ("b", "c")]\n', ".py: ('b', 'c') in the group 'nodes' is no machine."),
     "triple": (b'nodes = ([("a", {}, 1)], {})\n', ".py: ('a', {}, 1) in the group 'nodes' is no machine."),
+    "twice": (b'nodes = ["a", ("b", {}), ("a", {"x": 1})]\n', ".py: a stands twice in the group 'nodes'."),
+    "exit": (
+        b"import sys\nsys.exit(3)\n",
+        ".py, line 2: it ends the program (sys.exit), and a file that is read must not",
+    ),
     "bytes": (b"\xff\xfe", ".py cannot be read: UnicodeDecodeError:"),
     "ours": (
         b'from anycastlab.lab import machines as lab\nnodes = lab.nodes("node01", "node01")\n',
@@ -106,6 +111,51 @@ def test_a_syntax_error_in_group_data(inventory: Path) -> None:
     (inventory.parent / "group_data/all.py").write_text("a = 1\nresolver = 'unbound\n", encoding="utf-8")
     said = "group_data/all.py, line 2: this is not Python: unterminated string literal"
     assert said in complaint(run("pyinfra", str(inventory), "deploy.py", "--dry"))
+
+
+REFUSED = {
+    "a group data that exits": (("deploy.py", "--dry"), "raise SystemExit\n", "line 1: it ends the program (sys.exit)"),
+    "a secret": (("deploy.py", "--dry", "--data", "bgp_password=hush"), "", "bgp_password is a secret, and every user"),
+    "an unknown setting": (
+        ("deploy.py", "--dry", "--data", "dns_rewrites=x"),
+        "",
+        "the unknown setting 'dns_rewrites'",
+    ),
+    "a connector's type": (
+        ("teardown.py", "--dry"),
+        'ssh_port = "22"\n',
+        "The setting 'ssh_port' of 192.0.2.11 is '22'",
+    ),
+    "a limit": (("deploy.py", "--dry", "--limit", "nosuch"), "", "--limit nosuch: the inventory has no machine and no"),
+    "an exclusion": (
+        ("deploy.py", "--dry", "--exclude", "nosuch"),
+        "",
+        "--exclude nosuch: the inventory has no machine",
+    ),
+    "a router by SSH": (
+        ("deploy.py", "--dry", "--data", "router_tls=maybe"),
+        "",
+        "The setting 'router_tls' of the router",
+    ),
+}
+BOARD = """
+node = {"node_name": "node01", "address": "192.0.2.11", "prefix_length": 24, "gateway": "192.0.2.1",
+        "router_id": "192.0.2.1", "router_dns": "192.0.2.1", "lan_networks": ["192.0.2.0/24"],
+        "wan_interface": "ether1", "upstreams": ["192.0.2.2"], "service_address": "10.1.9.53"}
+nodes = [("192.0.2.11", node)]
+router = [("@routeros/192.0.2.1", node)]
+"""
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_plain_pyinfra_is_stopped_before_it_reaches_a_machine(inventory: Path, case: str) -> None:
+    options, group_data, said = REFUSED[case]
+    inventory.write_text(BOARD, encoding="utf-8")
+    (inventory.parent / "group_data/all.py").write_text(group_data, encoding="utf-8")
+    result = run("pyinfra", str(inventory), *options)
+    assert said in complaint(result)
+    assert "hush" not in result.stderr
+    assert "Connecting" not in result.stderr
 
 
 def test_files_without_a_mistake_go_on_to_pyinfra(inventory: Path) -> None:

@@ -17,7 +17,7 @@ class LimitError(AnycastlabError):
 
 def install() -> None:
     """pyinfra's own command, too, looks machines up by our rules, for as long as this process lasts."""
-    its._get_inventory_pattern_matches = chosen
+    vars(its)["_get_inventory_pattern_matches"] = chosen
 
 
 def chosen(inventory: Any, patterns: Iterable[str], option: str) -> list[Any]:

@@ -56,7 +56,7 @@ NONSENSE: tuple[Any, ...] = (True, -1, 10**30, 1.5, float("nan"), "", "\n", "a\n
 MORE: tuple[Any, ...] = ({}, {"a": 1}, [None], [True], [10], object(), {1, 2}, lambda: 1, b"x", "maybe", "x" * 100_000)
 LISTS = ("upstreams", "bootstrap", "local_zones", "reverse_zones", "blocklist", "lan_networks")
 CAN_BE = {
-    True: {"_sudo", "router_tls", "serve_stale", "dot", "images", "routeros_may_be_absent"},
+    True: {"_sudo", "router_tls", "serve_stale", "dot", "images", "new_probe_key", "routeros_may_be_absent"},
     1.5: {"ssh_connect_retry_min_delay", "ssh_connect_retry_max_delay"},
 }
 KEYS = sorted((load.KNOWN_KEYS | LAB_KEYS | {"ssh_port", "ssh_user", "_sudo", "_timeout", "incus_remote"}) - {"lab"})

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from anycastlab.site import addressing, circles
+from anycastlab.site.settings import reason_of
 from anycastlab.site.types import (
     Architecture,
     Asn,
@@ -115,13 +116,23 @@ class ForwardZone(Frozen):
 def _zones(given: Any) -> Any:
     """`{"corp.example": ["10.8.0.1"]}`, as a person writes it, in the model's form; one server needs no list."""
     if isinstance(given, Mapping):
-        return [
-            {"name": str(zone).lower().removesuffix("."), "servers": [named] if isinstance(named, str) else named}
+        given = [
+            {"name": str(zone).removesuffix("."), "servers": [named] if isinstance(named, str) else named}
             for zone, named in given.items()
         ]
     if not isinstance(given, (list, tuple)) or not all(isinstance(zone, (Mapping, ForwardZone)) for zone in given):
         raise ValueError('write it as {"corp.example": ["10.8.0.1"]}, a zone and the servers that know it')
-    return given
+    return tuple(_zone(zone) for zone in given)
+
+
+def _zone(given: Any) -> ForwardZone:
+    try:
+        return ForwardZone.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = "its name" if first["loc"][:1] == ("name",) else "its servers"
+        name = given.get("name")
+        raise ValueError(f"{name!r}: {what} cannot be used: {reason_of(first)}") from None
 
 
 class Resolver(Frozen):

@@ -24,6 +24,7 @@ from anycastlab import first_moments
 from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
+from anycastlab.shell_answer import ShellError, answer, marked
 from anycastlab.site.load import from_inventory, require_known_settings
 from anycastlab.status import built
 from anycastlab.status.answer import Answer
@@ -92,30 +93,28 @@ class Fleet:
                 arguments, _ = pop_global_arguments(self._state, host, {})
                 way: Any = {key: value for key, value in arguments.items() if key in CONNECTOR_ARGUMENT_KEYS}
                 ok, output = host.run_shell_command(
-                    StringCommand(f"{shlex.join(argv)}; echo anycastlab-exit=$?"),
+                    StringCommand(marked(shlex.join(argv))),
                     print_output=False,
                     print_input=False,
                     **{**way, "_timeout": int(timeout_s)},
                 )
         except (ConnectError, PyinfraError, TimeoutError, gevent.Timeout, OSError) as error:
             return Answer(None, stderr=str(error))
-        lines = output.stdout.splitlines()
-        code = None
-        if lines and lines[-1].startswith("anycastlab-exit="):
-            code = int(lines.pop().partition("=")[2])
-        elif not ok:
-            code = 1
-        return Answer(code, "\n".join(lines), output.stderr)
+        try:
+            said = answer(output.stdout_lines, name)
+        except ShellError as error:
+            return Answer(None, stderr=output.stderr if not ok and output.stderr else str(error))
+        return Answer(said.code, "\n".join(said.lines), output.stderr)
 
     def run_plain(self, name: str, argv: Sequence[str]) -> tuple[int | None, str]:
-        """Like `run`: exit code and standard output, the code None when the machine does not answer."""
-        answer = self.run(name, argv)
-        return answer.code, answer.stdout
+        """Like `run`: exit code and standard output; None and the reason when the machine does not answer."""
+        said = self.run(name, argv)
+        return said.code, said.stderr if said.code is None else said.stdout
 
     def run_on_client(self, argv: Sequence[str]) -> tuple[bool, str]:
         """Run `argv` on the lab's client: whether it succeeded, and what it printed or why it failed."""
-        answer = self.run(LAB_CLIENT, argv, timeout_s=2 * READ_TIMEOUT_S)
-        return answer.ok, answer.stdout if answer.ok else answer.stderr
+        said = self.run(LAB_CLIENT, argv, timeout_s=2 * READ_TIMEOUT_S)
+        return said.ok, said.stdout if said.ok else said.stderr
 
     def run_all(self, commands: Mapping[str, Sequence[str]], timeout_s: float = READ_TIMEOUT_S) -> dict[str, Answer]:
         """Run one command on each of several machines at once."""

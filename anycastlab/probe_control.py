@@ -1,8 +1,8 @@
 """The probes as the control machine sees them: read all, drain one, put it back.
 
-How a command reaches a node is the caller's business: `run(node, argv)` gives exit code and standard output, the code
-None when the node could not be reached. A node that cannot be read is `unknown`, never an error: this is what one looks
-at when things are broken.
+How a command reaches a node is the caller's business: `run(node, argv)` gives exit code and standard output, or None
+and the reason when the node could not be reached. A node that cannot be read is `unknown`, never an error: this is what
+one looks at when things are broken.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_state(run: Run, node: str) -> NodeProbe:
     """One node's state; `unknown` with the reason when it cannot be read or is out of date."""
     code, output = run(node, ["sh", "-c", READ_COMMAND])
     if code is None:
-        return NodeProbe(node, "unknown", reason="the node cannot be reached")
+        return NodeProbe(node, "unknown", reason=_unreachable(output))
     return parse_state(node, output.splitlines())
 
 
@@ -266,11 +266,16 @@ def _order(run: Run, node: str, order: str) -> None:
 
 def _refused(what: str, why: str, node: str, code: int | None, output: str) -> DrainError:
     if code is None:
-        return DrainError(f"{what}: the node cannot be reached.", "Is it up?")
+        return DrainError(f"{what}: {_unreachable(output)}.", "Is it up?")
     # `sh: 1: cannot create …: No space left on device`
     lines = output.strip().splitlines()
     reason = one_line(lines[-1].rpartition(": ")[2]) if lines else f"exit {code}"
     return DrainError(f"{what}: {why} ({reason}).", f"Look at `anycastlab shell {node} -- df -h`.")
+
+
+def _unreachable(why: str) -> str:
+    said = one_line(why).strip().rstrip(".")
+    return f"the node cannot be reached{f': {said}' if said else ''}"
 
 
 def _wait(run: Run, node: str, done: Callable[[NodeProbe], bool], seconds: float) -> NodeProbe:

@@ -1,12 +1,12 @@
 """The router, through its API: desired rows against actual ones, all of it or nothing."""
 
-import shlex
 from collections.abc import Sequence
 
 from pyinfra import host, inventory
-from pyinfra.api import StringCommand, deploy
+from pyinfra.api import deploy
 
 from anycastlab.routeros.operations import configure
+from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.status.asking import service_asker
 from anycastlab.status.check import on_client
@@ -26,5 +26,5 @@ def _router(site: Site) -> None:
 
 
 def _on_node(node: Node, argv: Sequence[str]) -> str:
-    ok, output = inventory.get_host(node.host).run_shell_command(StringCommand(shlex.join(argv)))
-    return output.stdout if ok else ""
+    ok, said = run_on(inventory.get_host(node.host), argv)
+    return said if ok else ""

@@ -13,11 +13,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyinfra import host, state
-from pyinfra.api import FactBase, FileUploadCommand, StringCommand, operation
+from pyinfra.api import FileUploadCommand, StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.node.managed import ManagedFile
 from anycastlab.run import tell
+from anycastlab.shell_fact import ShellFact, asked
 
 STAMP = "/var/lib/anycastlab/started-with"
 
@@ -31,7 +32,7 @@ class MachineState:
     stamp: str = ""
 
 
-class MachineFact(FactBase[MachineState]):
+class MachineFact(ShellFact[MachineState]):
     """State of the given files and units; the default is a machine that does not exist yet."""
 
     @staticmethod
@@ -47,9 +48,9 @@ class MachineFact(FactBase[MachineState]):
             f"[ -f {STAMP} ] && echo stamp $(cat {STAMP})",
             "true",
         ]
-        return StringCommand("\n".join(lines))
+        return asked("\n".join(lines))
 
-    def process(self, output: list[str]) -> MachineState:
+    def read(self, output: list[str]) -> MachineState:
         files, active, stamp = {}, set(), ""
         for line in output:
             match line.split():

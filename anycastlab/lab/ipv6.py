@@ -14,11 +14,12 @@ from ipaddress import IPv6Address
 from typing import Final
 
 from pyinfra import host
-from pyinfra.api import FactBase, StringCommand, operation
+from pyinfra.api import StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.lab import specs, topology
 from anycastlab.run import tell
+from anycastlab.shell_fact import ShellFact, asked
 from anycastlab.site import Node
 
 _DROP_IN: Final = "/etc/systemd/network/10-{interface}.network.d/ipv6.conf"  # beside the first boot's own file
@@ -84,7 +85,7 @@ class Addresses:
     routes: frozenset[tuple[str, str]] = frozenset()
 
 
-class AddressesFact(FactBase[Addresses]):
+class AddressesFact(ShellFact[Addresses]):
     """The default is a machine that does not exist yet."""
 
     @staticmethod
@@ -93,12 +94,12 @@ class AddressesFact(FactBase[Addresses]):
 
     def command(self) -> StringCommand:
         pattern = _DROP_IN.format(interface="*")
-        return StringCommand(
+        return asked(
             f"grep -s . {pattern} /dev/null | sed 's/^/file /';"
             " ip -6 -o address show scope global; ip -6 route show default"
         )
 
-    def process(self, output: list[str]) -> Addresses:
+    def read(self, output: list[str]) -> Addresses:
         try:
             return parse(output)
         except (IndexError, ValueError) as error:

@@ -239,7 +239,7 @@ class Agent:
         if "frr-reload" in order["effects"]:
             self._close_reload_log()
             self._do(
-                ["/usr/lib/frr/frr-reload.py", "--reload", order["frr_config"]],
+                [order["frr_reload"], "--reload", order["frr_config"]],
                 f"{self.name}: FRR does not take its new configuration",
             )
 

@@ -51,6 +51,7 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: b
         "frr_unit": layout.FRR_UNIT,
         "resolved_unit": layout.RESOLVED_UNIT,
         "frr_config": layout.FRR_CONFIG,
+        "frr_reload": layout.FRR_RELOAD,
         "resolver": {
             "unit": layout.resolver_unit(node.resolver),
             "address": str(node.address),

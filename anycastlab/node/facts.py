@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyinfra.api import FactBase, StringCommand
+from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.node import architecture, elf, frr_config, layout, ports
 from anycastlab.node.architecture import Evidence
+from anycastlab.shell_fact import ShellFact, asked
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class NodeState:
     hostname: str = ""
     ipv4_forwarding: bool = False
     ipv6_forwarding: bool = False
+    frr_own: str = ""  # `frr_config.MACHINES_OWN` lines of the present frr.conf
     evidence: Evidence = field(default_factory=Evidence)
     files: Mapping[str, FileState] = field(default_factory=dict)
     units: Mapping[str, UnitState] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class NodeState:
         return self.link_up and any(self.unit(unit).running for unit in layout.RESOLVER_UNITS.values())
 
 
-class NodeFact(FactBase[NodeState]):
+class NodeFact(ShellFact[NodeState]):
     """State of one node for the given files, units and packages."""
 
     @staticmethod
@@ -85,16 +87,16 @@ class NodeFact(FactBase[NodeState]):
         return NodeState()
 
     def command(self, paths: Iterable[str], units: Iterable[str], packages: Iterable[str]) -> StringCommand:
-        return StringCommand(script(tuple(paths), tuple(units), tuple(packages)))
+        return asked(script(tuple(paths), tuple(units), tuple(packages)))
 
-    def process(self, output: list[str]) -> NodeState:
+    def read(self, output: list[str]) -> NodeState:
         try:
             return parse(output)
         except (ValueError, KeyError, IndexError) as error:
             raise FactProcessError(f"the node's state cannot be read ({error})") from error
 
 
-class ServingFact(FactBase[bool]):
+class ServingFact(ShellFact[bool]):
     """Whether clients may be asking this node now: its link is up, a resolver runs, and a router knows of it.
 
     False for a machine that does not exist yet, and for one whose router has not been configured: nobody can notice it.
@@ -106,16 +108,16 @@ class ServingFact(FactBase[bool]):
 
     def command(self) -> StringCommand:
         active = " || ".join(f"systemctl -q is-active {unit}" for unit in layout.RESOLVER_UNITS.values())
-        return StringCommand(
+        return asked(
             f'[ -n "$(ip -o link show dev {layout.LINK} up 2>/dev/null)" ] && {{ {active}; }} &&'
             " vtysh -c 'show bgp summary established' 2>/dev/null | grep -q '^Neighbor' && echo serving; true"
         )
 
-    def process(self, output: list[str]) -> bool:
+    def read(self, output: list[str]) -> bool:
         return "serving" in output
 
 
-class SessionFact(FactBase[str]):
+class SessionFact(ShellFact[str]):
     """`frr_config.session_digest` of the running configuration: a digest, because pyinfra may print what facts read."""
 
     @staticmethod
@@ -123,16 +125,16 @@ class SessionFact(FactBase[str]):
         return ""
 
     def command(self) -> StringCommand:
-        return StringCommand(
+        return asked(
             "vtysh -c 'show running-config' 2>/dev/null"
             f" | grep -E {shlex.quote(frr_config.SESSION_LINES)} | LC_ALL=C sort | sha256sum | cut -d' ' -f1"
         )
 
-    def process(self, output: list[str]) -> str:
+    def read(self, output: list[str]) -> str:
         return "".join(output).strip()
 
 
-class HasAddressFact(FactBase[bool]):
+class HasAddressFact(ShellFact[bool]):
     """Whether the machine has this address now; a rebuilt one may get another."""
 
     @staticmethod
@@ -140,19 +142,19 @@ class HasAddressFact(FactBase[bool]):
         return False
 
     def command(self, address: str) -> StringCommand:
-        return StringCommand(f"ip -o address show | grep -qF 'inet {address}/' && echo yes; true")
+        return asked(f"ip -o address show | grep -qF 'inet {address}/' && echo yes; true")
 
-    def process(self, output: list[str]) -> bool:
+    def read(self, output: list[str]) -> bool:
         return "yes" in output
 
 
-class MachineFact(FactBase[str]):
+class MachineFact(ShellFact[str]):
     """The machine whose programs run there natively (`x86_64`, `aarch64` …), by the ELF header of its shell."""
 
     def command(self) -> StringCommand:
-        return StringCommand(f"head -c {elf.HEADER_BYTES} /bin/sh | base64 -w0")
+        return asked(f"head -c {elf.HEADER_BYTES} /bin/sh | base64 -w0")
 
-    def process(self, output: list[str]) -> str:
+    def read(self, output: list[str]) -> str:
         try:
             return elf.machine(base64.b64decode("".join(output)))
         except (elf.NotElfError, binascii.Error) as error:
@@ -168,19 +170,19 @@ class Migrated:
     said: str = ""
 
 
-class MigratedFact(FactBase[Migrated]):
+class MigratedFact(ShellFact[Migrated]):
     """AdGuard Home's file as `program` brings it to its own schema, on a copy: `--check-config` migrates in place."""
 
     def command(self, program: str) -> StringCommand:
         check = f"{program} --check-config --no-check-update -c $d/AdGuardHome.yaml -w $d"
-        return StringCommand(
+        return asked(
             "d=$(mktemp -d) && trap 'rm -rf $d' EXIT"
             f" && chmod 755 {program} && cp {layout.ADGUARD_CONFIG} $d/AdGuardHome.yaml"
             f" && {{ said=$({check} 2>&1) && echo ok || echo refused; }}"
             " && printf '%s' \"$said\" | base64 -w0 && echo && base64 -w0 $d/AdGuardHome.yaml"
         )
 
-    def process(self, output: list[str]) -> Migrated:
+    def read(self, output: list[str]) -> Migrated:
         try:
             word, said, text = (*output, "")[:3]
         except ValueError as error:
@@ -188,7 +190,7 @@ class MigratedFact(FactBase[Migrated]):
         return Migrated(word == "ok", _decoded(text), _decoded(said))
 
 
-class ContentFact(FactBase[dict[str, str]]):
+class ContentFact(ShellFact[dict[str, str]]):
     """Text of files, by path; unreadable ones are left out. For showing differences."""
 
     @staticmethod
@@ -196,11 +198,11 @@ class ContentFact(FactBase[dict[str, str]]):
         return {}
 
     def command(self, paths: Iterable[str]) -> StringCommand:
-        return StringCommand(
+        return asked(
             f"for f in {shlex.join(paths)}; do [ ! -r $f ] || printf '%s\\t%s\\n' $f \"$(base64 -w0 $f)\"; done"
         )
 
-    def process(self, output: list[str]) -> dict[str, str]:
+    def read(self, output: list[str]) -> dict[str, str]:
         return {path: _decoded(text) for path, _, text in (line.partition("\t") for line in output)}
 
 
@@ -219,6 +221,7 @@ say uid "$(id -u)"
 one hostname /proc/sys/kernel/hostname
 one ipv4_forwarding /proc/sys/net/ipv4/ip_forward
 one ipv6_forwarding /proc/sys/net/ipv6/conf/all/forwarding
+say frr_own "$(grep -Ex {shlex.quote(frr_config.MACHINES_OWN)} {layout.FRR_CONFIG} 2>/dev/null | b64)"
 one kernel_arch /proc/sys/kernel/arch
 one modalias /sys/devices/system/cpu/modalias
 say cpuinfo "$(grep -m3 -E '^(vendor_id|CPU implementer|isa)' /proc/cpuinfo 2>/dev/null | b64)"
@@ -260,8 +263,10 @@ def parse(lines: list[str]) -> NodeState:
     return NodeState(
         present=True,
         hostname=one["hostname"],
-        ipv4_forwarding=one["ipv4_forwarding"] == "1",
-        ipv6_forwarding=one["ipv6_forwarding"] == "1",
+        # Empty where the kernel has no IPv6: FRR then says nothing of its forwarding, as where it is on.
+        ipv4_forwarding=one["ipv4_forwarding"] != "0",
+        ipv6_forwarding=one["ipv6_forwarding"] != "0",
+        frr_own=_decoded(one.get("frr_own", "")),
         evidence=_evidence(one),
         files=_files(many["stat"], many["sha256"]),
         units=_units(many["unit"]),

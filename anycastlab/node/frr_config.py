@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from typing import Final
 
 # What `show running-config` prints besides statements, and what says the same on every FRR.
 _NOISE: Final = ("Building configuration", "Current configuration", "frr version", "end")
+# What FRR reads from the kernel and never decides here: a machine that was renamed or began to forward is no drift.
+# (A name that changed is shown twice, as the daemons know it and as vtysh does, until FRR is started again.)
+# An extended regular expression of whole lines, as Python and grep read it.
+MACHINES_OWN: Final = "(hostname|domainname) [^ ]+|(no )?ip(v6)? forwarding"
+
+
+@dataclass(frozen=True)
+class MachinesOwn:
+    """What a configuration tells of its machine. FRR has no line for what forwards, one for what does not."""
+
+    hostname: str = ""
+    ipv4_forwarding: bool = True
+    ipv6_forwarding: bool = True
+
+
+def machines_own(text: str) -> MachinesOwn:
+    """What the `MACHINES_OWN` lines of `text` tell."""
+    lines = text.splitlines()
+    names = [line.partition(" ")[2] for line in lines if line.startswith("hostname ")]
+    return MachinesOwn(names[0] if names else "", "no ip forwarding" not in lines, "no ipv6 forwarding" not in lines)
 
 
 def statements(text: str) -> frozenset[tuple[str, str]]:
@@ -17,6 +38,8 @@ def statements(text: str) -> frozenset[tuple[str, str]]:
     for line in text.splitlines():
         body = line.strip()
         if not body or body == "!" or body.startswith(_NOISE) or body in ("exit", "exit-address-family"):
+            continue
+        if re.fullmatch(MACHINES_OWN, line):
             continue
         indent = len(line) - len(line.lstrip())
         while blocks and blocks[-1][0] >= indent:
@@ -38,5 +61,5 @@ def session_digest(text: str) -> str:
 
 
 def agrees(running: str, wanted: str) -> bool:
-    """Whether the running configuration says exactly what the file says."""
+    """Whether the running configuration says exactly what the file says, the machine's own aside."""
     return statements(running) == statements(wanted)

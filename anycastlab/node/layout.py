@@ -43,6 +43,8 @@ RESOLVED_CONFIG: Final = "/etc/systemd/resolved.conf.d/zz-anycastlab.conf"
 
 FRR_CONFIG: Final = "/etc/frr/frr.conf"
 FRR_DAEMONS: Final = "/etc/frr/daemons"
+FRR_RELOAD: Final = f"{LIB}/frr-reload"
+FRR_DROP_IN: Final = "/etc/systemd/system/frr.service.d/anycastlab.conf"
 
 LINK_UNIT: Final = "anycast0.service"
 PROBE_UNIT: Final = "anycastlab-probe.service"

@@ -8,6 +8,7 @@ agent (see `agent`), which withdraws the node before it stops anything.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Generator
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyinfra import context, logger
 from pyinfra.api import FileUploadCommand, FunctionCommand, QuoteString, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
+from anycastlab import shell_answer
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import (
     adguard_yaml,
@@ -23,6 +25,7 @@ from anycastlab.node import (
     certificates,
     credentials,
     facts,
+    frr_config,
     keep,
     layout,
     lockfile,
@@ -38,6 +41,7 @@ from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.outside_text import one_line
 from anycastlab.run import tell
+from anycastlab.shell_answer import ShellError
 from anycastlab.site import Node, Service, Site
 
 _PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
@@ -123,20 +127,13 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
     )
     machine_type = ""
+    if node.platform == "ssh" and not state.present:  # it let us in, so it is there
+        raise answered_nothing(node)
     if state.present:
         require_root(node, state)
         machine_type = architecture.check(node.name, state.evidence, node.architecture)
         ports.require_free(site, node, state.held, plan.started(state))
-    machine = (
-        render.Machine(
-            state.hostname,
-            state.ipv4_forwarding,
-            state.ipv6_forwarding,
-            stub=ports.stub_is_in_the_way(state.held) or layout.RESOLVED_CONFIG in state.files,
-        )
-        if state.present
-        else render.Machine(node.name)
-    )
+    machine = _machine(site, node, state)
     program = _program(node, machine_type, source)
     wanted = _wanted(site, node, machine, program, executing, new_key)
     todo = plan.make(wanted, state, _PASSWORDS)
@@ -144,6 +141,38 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
         binary = resolver_binary.obtain(source, machine_type, world=resolver_binary.tools(logger.info))
         wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
     return wanted, state
+
+
+def _machine(site: Site, node: Node, state: facts.NodeState) -> render.Machine:
+    """What frr.conf tells of the machine: as it does already, or as the kernel does where it is written anyway.
+
+    So a machine that was renamed, or began to forward, is left alone.
+    """
+    if not state.present:
+        return render.Machine(node.name)
+    kernel = render.Machine(
+        state.hostname,
+        state.ipv4_forwarding,
+        state.ipv6_forwarding,
+        stub=ports.stub_is_in_the_way(state.held) or layout.RESOLVED_CONFIG in state.files,
+    )
+    present = state.files.get(layout.FRR_CONFIG)
+    told = frr_config.machines_own(state.frr_own)
+    if present and told.hostname:
+        machine = dataclasses.replace(
+            kernel,
+            hostname=told.hostname,
+            ipv4_forwarding=told.ipv4_forwarding,
+            ipv6_forwarding=told.ipv6_forwarding,
+        )
+        if hashlib.sha256(render.frr_conf(site, node, machine)).hexdigest() == present.sha256:
+            return machine
+    return kernel
+
+
+def answered_nothing(node: Node) -> ShellError:
+    """Somebody's login shell ended before it came to what it was given (`exit` in `.bashrc`)."""
+    return shell_answer.refused(node.name, [], "and did not do what it was told")
 
 
 def require_root(node: Node, state: facts.NodeState) -> None:

@@ -15,8 +15,8 @@ from pyinfra import context
 from pyinfra.api import FunctionCommand, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
+from anycastlab.errors import AnycastlabError
 from anycastlab.node import facts, keep, layout, operations, timing
-from anycastlab.node.errors import NodeError
 from anycastlab.node.facts import NodeState
 from anycastlab.node.keep import Record, Unit
 from anycastlab.run import tell
@@ -69,10 +69,12 @@ def removed(site: Site, node: Node) -> Generator[PyinfraCommand, None, None]:
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
     )
     try:
+        if not state.present and node.platform == "ssh":
+            raise operations.answered_nothing(node)
         if state.present:
             operations.require_root(node, state)
         removal = plan(state, keep.parse(state.originals), paths)
-    except NodeError as error:
+    except AnycastlabError as error:
         if not context.state.is_executing:
             raise  # before anything ran: the whole run ends here
         yield FunctionCommand(operations.fail, [str(error)], {})

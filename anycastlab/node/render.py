@@ -16,7 +16,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
 
 from anycastlab import bundle
-from anycastlab.node import adguard_yaml, layout, lockfile, reverse, timing, upstreams
+from anycastlab.node import adguard_yaml, frr_config, layout, lockfile, reverse, timing, upstreams
 from anycastlab.node.credentials import USER
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
@@ -109,6 +109,8 @@ def files(
             check=("vtysh", "-C", "-f", "{path}"),
             effects=("frr-reload",),
         ),
+        ManagedFile(layout.FRR_RELOAD, _text("frr-reload.sh.j2", context), mode=0o755, check=("sh", "-n", "{path}")),
+        ManagedFile(layout.FRR_DROP_IN, _text("frr.service.conf.j2", context), restarts=(layout.FRR_UNIT,)),
         *_resolver_files(site, node, context, resolver_unit, certificate),
         *_probe_files(site, node, resolver_unit, probe_key),
     ]
@@ -276,6 +278,10 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
         "restart_s": timing.RESOLVER_RESTART_S,
         "tls_certificate": layout.TLS_CERTIFICATE,
         "tls_key": layout.TLS_KEY,
+        "frr_config": layout.FRR_CONFIG,
+        "frr_daemons": layout.FRR_DAEMONS,
+        "frr_reload": layout.FRR_RELOAD,
+        "machines_own": frr_config.MACHINES_OWN,
     }
 
 

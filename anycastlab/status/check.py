@@ -8,16 +8,16 @@ Nodes are asked from another machine: what a node answers to itself has not pass
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from pyinfra import context, host, inventory, logger
-from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.exceptions import ConnectError, NoHostError
 
 from anycastlab.run import tell
+from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.status.asking import LAB_CLIENT, ask_from, ask_household
 from anycastlab.status.household import Household, node_questions
@@ -85,8 +85,7 @@ def on_client(argv: Sequence[str]) -> tuple[bool, str]:
         client.connect(show_errors=False, raise_exceptions=True)
     except (NoHostError, ConnectError) as error:
         return False, str(error)
-    ok, output = client.run_shell_command(StringCommand(shlex.join(argv)))
-    return ok, output.stdout if ok else output.stderr
+    return run_on(client, argv)
 
 
 # pyinfra passes `state` and `host`, and heeds the answer, only for a function with parameters of these names.

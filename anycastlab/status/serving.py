@@ -13,9 +13,10 @@ from collections.abc import Generator
 from typing import Any
 
 from pyinfra import context, host, logger
-from pyinfra.api import FactBase, FunctionCommand, StringCommand, operation
+from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from anycastlab.node import layout
+from anycastlab.shell_fact import ShellFact, asked
 from anycastlab.site import Node, Site
 
 # Seconds: FRR's first announcement takes 5 after a start, a session that met a restarting router up to 15 more.
@@ -23,7 +24,7 @@ ANNOUNCED_LIMIT_S = 45.0
 POLL_S = 0.5
 
 
-class AnnouncedFact(FactBase[bool]):
+class AnnouncedFact(ShellFact[bool]):
     """Whether the node announces `prefix` to `neighbor`, or is drained by a person's wish."""
 
     @staticmethod
@@ -32,13 +33,13 @@ class AnnouncedFact(FactBase[bool]):
 
     def command(self, neighbor: str, prefix: str) -> StringCommand:
         show = shlex.quote(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
-        return StringCommand(
+        return asked(
             f'case "$(head -n1 {layout.DRAINED} 2>/dev/null)" in'
             f' ""|{layout.DRAINED_BY_DEPLOY}) ;; *) echo drained;; esac;'
             f" echo {shlex.quote(prefix)}; vtysh -c {show} 2>/dev/null; true"
         )
 
-    def process(self, output: list[str]) -> bool:
+    def read(self, output: list[str]) -> bool:
         if output[:1] == ["drained"]:
             return True
         prefix, document = output[0], "".join(output[1:])

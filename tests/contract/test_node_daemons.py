@@ -18,6 +18,7 @@ from tests.lab.node_lab import NodeLab
 
 NODE = "node01"
 FOLDER = "/tmp/check"
+FORWARDING = ("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding")
 
 
 @pytest.fixture(scope="module", params=[13, 12], ids=["debian13", "debian12"])
@@ -59,6 +60,43 @@ def test_frr_finds_the_difference_that_somebody_typed(machine: NodeLab) -> None:
     assert "no neighbor 10.1.2.1 shutdown" in frr_reload_test(machine)
     machine.shell(NODE, f"/usr/lib/frr/frr-reload.py --reload {layout.FRR_CONFIG}")
     assert frr_reload_test(machine) == ""
+
+
+def forwarding(machine: NodeLab) -> list[str]:
+    return machine.shell(NODE, f"cat {' '.join(FORWARDING)}").split()
+
+
+@pytest.mark.parametrize("state", [0, 1], ids=["off", "on"])
+def test_frr_switches_forwarding_neither_on_nor_off(machine: NodeLab, state: int) -> None:
+    """Whatever its file says: at a start, at a reload, by the unit's own reload, and typed by hand."""
+    other = 1 - state
+    # given a file that tells the other state, as after Docker or a VPN came or went
+    machine.shell(
+        NODE, f"cp {layout.FRR_CONFIG} /root/frr.conf; for f in {' '.join(FORWARDING)}; do echo {state} > $f; done"
+    )
+    try:
+        told = "" if other else r"no ip forwarding\nno ipv6 forwarding\n"
+        machine.shell(NODE, f"sed -i /forwarding$/d {layout.FRR_CONFIG}; printf '{told}' >> {layout.FRR_CONFIG}")
+        for step in (
+            "systemctl reset-failed frr; systemctl restart frr",
+            f"/usr/lib/frr/frr-reload.py --reload {layout.FRR_CONFIG}",
+            "systemctl reload frr",
+            "vtysh -c 'conf t' -c 'ip forwarding' -c 'no ip forwarding' -c 'ipv6 forwarding' -c 'no ipv6 forwarding'",
+        ):
+            machine.shell(NODE, f"{step} || true")
+            assert forwarding(machine) == [str(state)] * 2, step
+            assert machine.shell(NODE, "systemctl is-active frr").strip() == "active", step
+        assert machine.shell(NODE, f"{layout.FRR_RELOAD} --test {layout.FRR_CONFIG} 2>/dev/null").strip() == ""
+        running = machine.shell(NODE, "vtysh -c 'show running-config'")
+        assert frr_config.agrees(running, machine.shell(NODE, f"cat {layout.FRR_CONFIG}"))
+    finally:
+        machine.shell(NODE, f"cat /root/frr.conf > {layout.FRR_CONFIG}")
+    # and the deploy finds nothing to do, whatever the kernel says and however the machine is called
+    machine.shell(NODE, "hostname renamed")
+    try:
+        assert not machine.configure(machine.site.nodes[0]).changed
+    finally:
+        machine.shell(NODE, f"hostname {NODE}; for f in {' '.join(FORWARDING)}; do echo 0 > $f; done")
 
 
 def test_vtysh_refuses_a_line_it_does_not_know_and_misses_a_list_that_is_not_there(machine: NodeLab) -> None:

@@ -130,7 +130,7 @@ def test_the_drain_flag_stands_while_the_resolver_restarts(root: Path) -> None:
 def test_a_reload_interrupts_nobody(root: Path) -> None:
     machine = Machine()
     carry_out(root, machine, plan.Plan(files=(FRR,), effects=("frr-reload",), reasons=("x",)))
-    assert [line.split()[0] for line in machine.log] == ["vtysh", "/usr/lib/frr/frr-reload.py"]
+    assert [line.split()[0] for line in machine.log] == ["vtysh", layout.FRR_RELOAD]
     assert machine.link_up
 
 

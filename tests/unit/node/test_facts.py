@@ -10,6 +10,7 @@ import pytest
 
 from anycastlab.node import facts, layout
 from anycastlab.node.facts import NodeFact, NodeState
+from anycastlab.shell_answer import BEGIN, END
 
 
 def b64(text: str | bytes) -> str:
@@ -83,7 +84,7 @@ def test_serving_needs_a_resolver_and_the_link() -> None:
 
 def test_garbage_is_a_fact_error() -> None:
     with pytest.raises(facts.FactProcessError):
-        NodeFact().process(["present\t1", "hostname\tx", "applied\tbm90IGpzb24="])
+        NodeFact().process([BEGIN, "present\t1", "hostname\tx", "applied\tbm90IGpzb24=", f"{END} 0"])
 
 
 def test_the_script_runs_on_a_machine_that_is_no_node(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from anycastlab.node import layout, render
 from anycastlab.node.facts import SessionFact
-from anycastlab.node.frr_config import agrees, session_digest, statements
+from anycastlab.node.frr_config import MACHINES_OWN, agrees, machines_own, session_digest, statements
+from anycastlab.node.render import Machine
 from anycastlab.site import Service
 from tests.unit.node.homes import home
 
@@ -91,3 +92,36 @@ def test_the_same_statement_in_another_block_is_another() -> None:
 
 def test_nothing_running_does_not_agree() -> None:
     assert not agrees("", frr_conf())
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "hostname node01\nno ip forwarding\nno ipv6 forwarding\n",
+        "hostname renamed\n",  # it forwards
+        "hostname node01\nno ipv6 forwarding\nhostname renamed\n",  # as FRR shows a name that changed under it
+        "hostname pi\ndomainname example.lan\n",
+    ],
+)
+def test_a_machine_that_was_renamed_or_began_to_forward_is_no_drift(own: str) -> None:
+    running = as_shown(frr_conf())
+    for line in ("hostname node01\n", "no ip forwarding\n", "no ipv6 forwarding\n"):
+        assert line in running
+        running = running.replace(line, "")
+    assert agrees(running.replace("log syslog", f"{own}log syslog"), frr_conf())
+
+
+def test_forwarding_inside_a_block_is_a_statement() -> None:
+    assert statements("interface eth0\n ip forwarding\n") > statements("interface eth0\n")
+
+
+@pytest.mark.parametrize("machine", [Machine("a"), Machine("b", True, False), Machine("c.d", True, True)])
+def test_the_machines_own_lines_come_back_out_of_the_file(tmp_path: Path, machine: Machine) -> None:
+    text = render.frr_conf(home(), home().nodes[0], machine).decode()
+    file = tmp_path / "frr.conf"
+    file.write_text(text)
+    # the node reads them with grep
+    lines = subprocess.run(["grep", "-Ex", MACHINES_OWN, str(file)], capture_output=True, text=True, check=True).stdout
+    for source in (text, lines):
+        own = machines_own(source)
+        assert Machine(own.hostname, own.ipv4_forwarding, own.ipv6_forwarding) == machine

@@ -111,6 +111,8 @@ def parse(sockets: Iterable[str], holders: Iterable[str]) -> tuple[Holder, ...]:
         address = address.partition("%")[0].strip("[]")
         for process, pid in _USER.findall(line) or [("an unknown program", "0")]:
             unit, program = about.get(int(pid), ("", ""))
+            if pid != "0" and not program:
+                continue  # it ended while it was looked at, as a resolver does that cannot start
             found.append(Holder(words[0], address, int(port), plain(process), int(pid), plain(unit), program))
     return tuple(found)
 
@@ -140,11 +142,11 @@ def require_free(site: Site, node: Node, held: Sequence[Holder], started: Collec
     need = found[0][0]
     who = list(dict.fromkeys(holder.show() for each, holder in found if each == need))
     first = found[0][1]
-    stop = f"`systemctl disable --now {first.unit}`" if first.unit.endswith(".service") else "it"
+    how = f" (`systemctl disable --now {first.unit}`)" if first.unit.endswith(".service") else ""
     other = " or set its `resolver` to unbound," if first.unit == layout.resolver_unit("unbound") else ""
     raise NodeError(
         f"{node.name}: port {need.port}, {need.purpose}, is held by {' and '.join(who)}.",
-        f"Stop {stop} there,{other} or have it listen elsewhere; nothing was changed.",
+        f"Stop it there{how},{other} or have it listen elsewhere; nothing was changed.",
     )
 
 

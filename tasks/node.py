@@ -1,19 +1,22 @@
 """The nodes: those that serve nobody yet all at once, those that serve somebody one at a time."""
 
+import shlex
 from functools import cache
 
-from pyinfra import host, logger
-from pyinfra.api import deploy
+from pyinfra import host, inventory, logger
+from pyinfra.api import StringCommand, deploy
 
-from anycastlab.lab import ipv6, specs
+from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
 from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
 from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, withdraw
 from anycastlab.node.render import Machine, frr_conf
+from anycastlab.routeros.version import capabilities
 from anycastlab.run.tell import CHECK
 from anycastlab.site import Node, Site
+from anycastlab.site.load import router_version
 from anycastlab.status.check import answers_others
 from tasks.lab import machine
 
@@ -35,15 +38,31 @@ def serving_node(site: Site, node: Node) -> None:
 def _returns_alone(site: Site, node: Node) -> bool:
     """Whether the node serves now and will again after its change, before the router's turn.
 
-    Not when the router is made anew, or when AS numbers or key change on both ends: then no node is waited for.
+    Not when the router is made anew or will read its BGP rows in another way, or when AS numbers or key change on both
+    ends: then no node is waited for.
     """
     if not host.get_fact(ServingFact) or specs.ROUTER in str(host.data.get("rebuild") or "").split(","):
+        return False
+    if site.lab is not None and _router_forgets(router_version(host.data.router_version)):
         return False
     wanted = frr_conf(site, node, Machine(node.name)).decode()
     if host.get_fact(SessionFact) == session_digest(wanted):
         return True
     _tell_of_the_gap(node.name)
     return False
+
+
+@cache
+def _router_forgets(wanted: str) -> bool:
+    """Whether the lab's router is about to cross 7.20, where the AS moves from connections to an instance.
+
+    It keeps of its rows what the new version knows, so no session comes up before its own turn.
+    """
+    look = f"import json; print(json.load(open({router.CONFIG!r}))['version'])"
+    asked = StringCommand(shlex.join(["python3", "-c", look]))
+    ok, output = inventory.get_host(f"@incus/{specs.ROUTER}").run_shell_command(asked)
+    running = output.stdout.strip() if ok else ""
+    return bool(running) and capabilities(running).instance != capabilities(wanted).instance
 
 
 @cache

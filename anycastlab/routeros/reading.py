@@ -16,6 +16,7 @@ from anycastlab.routeros.row import MENUS, SETTINGS, tag_of
 from anycastlab.routeros.rows import Device, proplist
 from anycastlab.routeros.version import Capabilities, capabilities
 from anycastlab.routeros.wire import Reply
+from anycastlab.site.model import Site
 
 Command = tuple[str, ...]
 
@@ -53,6 +54,14 @@ class Reading:
     @property
     def capabilities(self) -> Capabilities:
         return capabilities(self.version, self.missing, self.host)
+
+    def shares_load(self, site: Site) -> bool:
+        """Whether BGP uses all nodes at once: the version can, and the instance is told to, which may be a person's."""
+        if not self.capabilities.multipath or site.router.bgp_instance is None:
+            return self.capabilities.multipath
+        instances = self.menus.get("/routing/bgp/instance", ())
+        paths = [row.get("multipath", "") for row in instances if row.get("name") == site.router.bgp_instance]
+        return any(text.isdigit() and int(text) >= len(site.nodes) for text in paths)
 
     def own(self, menu: str) -> list[Reply]:
         return [row for row in self.menus.get(menu, ()) if tag_of(row)]

@@ -83,7 +83,7 @@ def verify(
     """Waits until all is well or time is over. `required` names the nodes that must serve; None means all."""
     names = {node.name for node in site.nodes} if required is None else set(required)
     reading = read(connection)
-    multipath = reading.capabilities.multipath
+    multipath = reading.shares_load(site)
     end = clock() + timeout_s
     while True:
         observation = observe(connection, site)

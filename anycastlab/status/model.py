@@ -39,8 +39,15 @@ class RouterStatus:
     redirect_active: bool | None = None  # the last resort answers instead of the nodes
     problem: str | None = None
     next_hops6: tuple[str, ...] = ()  # of the IPv6 service prefix
+    standing_by: tuple[str, ...] = ()  # next hops kept ready where BGP uses one at a time, such as below 7.22
+    standing_by6: tuple[str, ...] = ()
     netwatch: str | None = None  # what the entry of the last resort says: up, down, unknown, off or missing
     redirect_wrong: bool = False  # the redirect is not as netwatch wants it
+
+    @property
+    def ready(self) -> frozenset[str]:
+        """Nodes' addresses the router sends to, or would at once."""
+        return frozenset((*self.next_hops, *self.next_hops6, *self.standing_by, *self.standing_by6))
 
     def last_resort_complaints(self) -> list[str]:
         mend = "`anycastlab up` puts it right."
@@ -82,11 +89,17 @@ class Status:
         router = RouterStatus(str(site.router.router_id), problem=problem)
         return cls(nodes, router, ServiceStatus(str(site.service.address), problem=problem), problem)
 
+    @property
+    def router_gone(self) -> bool:
+        """The router answers neither us nor any node."""
+        return self.router.problem is not None and not any(node.bgp == "Established" for node in self.nodes)
+
     def complaints(self) -> list[str]:
         """One sentence for each thing that is not as it should be; empty: healthy."""
         if self.problem:
             return [self.problem]
         found: list[str] = []
+        without_router = self.router_gone
         for node in self.nodes:
             if node.problem:
                 found.append(f"{node.name}: {node.problem}")
@@ -100,18 +113,23 @@ class Status:
                 continue
             if node.sharing:
                 found.append(f"{node.name}: port 53 is also held by {' and '.join(node.sharing)}; stop it there.")
+            if without_router:
+                continue  # its sessions end at the router: nothing of that is the node's fault
             if node.bgp != "Established":
                 found.append(f"{node.name}: the BGP session to the router is {node.bgp or 'not configured'}.")
             elif node.bfd != "up":
                 found.append(f"{node.name}: BFD is {node.bfd or 'not configured'}, so a frozen node is noticed late.")
             if not node.announced:
                 found.append(f"{node.name} does not announce the service address.")
-            elif self.router.problem is None and node.address not in self.router.next_hops:
+            elif self.router.problem is None and node.address not in self.router.ready:
                 found.append(f"{node.name} announces, but the router has no active route through it.")
-            elif self.router.problem is None and node.address6 and node.address6 not in self.router.next_hops6:
+            elif self.router.problem is None and node.address6 and node.address6 not in self.router.ready:
                 found.append(f"{node.name}: the router has no active IPv6 route through it.")
         if self.router.problem:
             found.append(f"The router: {self.router.problem}")
+            if without_router:
+                found.append("No node has a session with the router: what depends on it can be judged when it is back.")
+                return found
         else:
             found += self.router.last_resort_complaints()
         if self.service.problem:

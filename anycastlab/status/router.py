@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anycastlab.errors import AnycastlabError
 from anycastlab.outside_text import name
 from anycastlab.routeros.control import router_session
-from anycastlab.routeros.observe import observe
+from anycastlab.routeros.observe import Route, observe
+from anycastlab.routeros.reading import read
 from anycastlab.site import Site
 from anycastlab.status.model import RouterStatus
 
@@ -15,20 +18,28 @@ def read_router(site: Site) -> RouterStatus:
     address = str(site.router.router_id)
     try:
         with router_session(site.router) as connection:
-            version = connection.print("/system/resource", ["version"])[0]["version"]
+            reading = read(connection)
+            shares_load = reading.shares_load(site)
             seen = observe(connection, site)
     except AnycastlabError as error:
         return RouterStatus(address, problem=str(error))
-    hops, hops6 = (
-        tuple(sorted(route.gateway for route in seen.routes if route.active and route.prefix == str(prefix)))
-        for prefix in (site.service.prefix, site.service.prefix6)
+
+    def gateways(prefix: object, fits: Callable[[Route], bool]) -> tuple[str, ...]:
+        return tuple(sorted({route.gateway for route in seen.routes if route.prefix == str(prefix) and fits(route)}))
+
+    hops, hops6 = (gateways(each, lambda route: route.active) for each in (site.service.prefix, site.service.prefix6))
+    ready, ready6 = (
+        () if shares_load else gateways(each, lambda route: not (route.active or route.filtered))
+        for each in (site.service.prefix, site.service.prefix6)
     )
     return RouterStatus(
         address,
-        name(version.split(maxsplit=1)[0]),
+        name(reading.version.split(maxsplit=1)[0]),
         hops,
         seen.redirect_active,
         next_hops6=hops6,
+        standing_by=ready,
+        standing_by6=ready6,
         netwatch=seen.netwatch,
         redirect_wrong=seen.redirect_wrong,
     )

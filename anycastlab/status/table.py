@@ -36,20 +36,27 @@ def render(status: Status) -> Group:
     facts.add_column(no_wrap=True)
     facts.add_column()
     facts.add_row("router", f"{router.address}  RouterOS {router.version or 'unknown'}")
-    facts.add_row("next hops", ", ".join(router.next_hops) or Text("none", _BAD))
+    facts.add_row("next hops", _hops(router.next_hops, router.standing_by))
     redirect = {
         True: Text("on: the router answers itself", _BAD),
         False: Text("off", _GOOD),
         None: Text("unknown", _UNKNOWN),
     }
     if status.service6 is not None:
-        facts.add_row("over IPv6", ", ".join(router.next_hops6) or Text("none", _BAD))
+        facts.add_row("over IPv6", _hops(router.next_hops6, router.standing_by6))
     facts.add_row("last resort", redirect[router.redirect_active])
     for each in (service, status.service6):
         if each is not None:
             answer = Text(f"answered by {each.answered_by}", _GOOD) if each.answers else Text("no answer", _BAD)
             facts.add_row(f"service {each.address}", answer)
     return Group(_Nodes(status.nodes), Text(), facts, *complaints)
+
+
+def _hops(active: tuple[str, ...], standing_by: tuple[str, ...]) -> str | Text:
+    if not active:
+        return Text("none", _BAD)
+    stands = "stands" if len(standing_by) == 1 else "stand"
+    return ", ".join(active) + (f" ({', '.join(standing_by)} {stands} by)" if standing_by else "")
 
 
 class _Nodes:

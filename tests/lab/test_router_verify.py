@@ -137,3 +137,17 @@ def test_a_password_only_the_router_has_is_undone_and_suspected(router: RouterOf
     assert "nur-der-router" not in str(caught.value)
     assert router.healed()
     assert plan_site(router.site, read(router.session)).plan.steps == ()
+
+
+def test_an_upgrade_across_the_instance_and_a_version_without_multipath(lab: RunningLab) -> None:
+    """Below 7.22 one node serves and the others stand by, which is healthy; one run takes the router over 7.20."""
+    lab.up("--data", "router_version=7.19.6")
+    status = lab.status()
+    assert len(status["router"]["next_hops"]) == 1
+    assert len(status["router"]["standing_by"]) == 2
+    shown = lab.command("status")
+    assert shown.returncode == 0, shown.stdout
+    assert "stand by)" in shown.stdout
+    lab.up()
+    assert lab.healthy()
+    assert len(lab.status()["router"]["next_hops"]) == 3

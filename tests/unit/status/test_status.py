@@ -205,3 +205,50 @@ def test_what_the_probe_knows_of_the_wan_comes_with_its_age(
 ) -> None:
     found = node_status(NODE, SITE, printed(**probe_says(wan)), heard())
     assert (found.wan, found.wan_age_s) == (good, age_s)
+
+
+# --- the router's part ---------------------------------------------------------------------------------------------
+
+
+def with_router(status: Status, **changes: Any) -> Status:
+    return replace(status, router=replace(status.router, **changes))
+
+
+def test_below_7_22_one_node_serves_and_the_others_stand_by() -> None:
+    first, *others = (str(node.address) for node in SITE.nodes)
+    seen = with_router(healthy(), next_hops=(first,), standing_by=tuple(others))
+    assert seen.complaints() == []
+    gone = with_router(healthy(), next_hops=(first,), standing_by=tuple(others[1:]))
+    assert gone.complaints() == [f"{SITE.nodes[1].name} announces, but the router has no active route through it."]
+
+
+def test_a_router_that_is_gone_is_not_the_nodes_fault() -> None:
+    """Its machine is off: no session, no answer on the way through it, and three healthy nodes."""
+    alone = replace(healthy(), household=("Nobody resolves.",))
+    nodes = tuple(replace(node, bgp="Active", bfd="down", announced=False, answers=False) for node in alone.nodes)
+    told = with_router(replace(alone, nodes=nodes), problem="no answer from 127.0.0.1.").complaints()
+    assert told[0] == "The router: no answer from 127.0.0.1."
+    assert len(told) == 2
+    assert not any(node.name in sentence for node in SITE.nodes for sentence in told)
+
+
+def test_a_router_that_only_refuses_us_hides_nothing_of_the_nodes() -> None:
+    first, *others = healthy().nodes
+    broken = replace(healthy(), nodes=(replace(first, bgp="Active"), *others))
+    told = with_router(broken, problem="wrong password.").complaints()
+    assert any(first.name in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"netwatch": "up", "redirect_wrong": True, "redirect_active": True}, "is on although netwatch gets answers"),
+        ({"netwatch": "down", "redirect_wrong": True}, "is off although netwatch gets no answer"),
+        ({"netwatch": "missing"}, "/tool/netwatch is missing"),
+        ({"netwatch": "off"}, "/tool/netwatch is disabled"),
+        ({"netwatch": "down", "redirect_active": True}, "The last resort is on"),
+    ],
+)
+def test_a_last_resort_that_is_not_as_it_must_be_is_told(changes: dict[str, Any], sentence: str) -> None:
+    (told,) = with_router(healthy(), **changes).complaints()
+    assert sentence in told

@@ -24,13 +24,14 @@ from anycastlab.routeros import backup as backups
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import ApplyError, RouterError, RouterLost, RouterRefused, RouterUnreachable
 from anycastlab.routeros.execute import Executor, chunks
+from anycastlab.routeros.in_use import doubtful, settled, unused
 from anycastlab.routeros.limits import (
     ROLLBACK_INTERVAL_S,
     ROLLBACK_SETTLE_S,
     ROLLBACK_TIMEOUT_S,
     SAFE_MODE_ACTIONS,
 )
-from anycastlab.routeros.plan import Step, make_plan, unhealthy
+from anycastlab.routeros.plan import Step, make_plan
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.preflight import preflight, safe_mode_held
 from anycastlab.routeros.reading import Reading, read
@@ -151,7 +152,7 @@ class _Change:
 
     def _verify(self) -> None:
         """The router shows what was sent and uses it; then the caller's own check."""
-        reading = read(self._connection)
+        reading = settled(self._connection, self._planned.desired, self._clock.monotonic, self._clock.sleep)
         left = self._planned.again(reading)
         if left:
             first = _name(left.steps[0])
@@ -160,7 +161,9 @@ class _Change:
                 "The value may be written in a way this program does not know yet; see the plan.",
                 self._connection.host,
             )
-        if problems := unhealthy(self._planned.desired, reading.menus):
+        for note in doubtful(self._planned.desired, reading.menus):
+            self._log(f"note: {note}, says the router")
+        if problems := unused(self._planned.desired, reading.menus):
             raise RouterError(
                 f"Router {self._connection.host} does not use what it was given: {'; '.join(problems)}.",
                 "Look at the rows named; a filter rule is inactive when the router cannot read it.",

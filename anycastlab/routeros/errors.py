@@ -17,6 +17,8 @@ AnycastlabError
 
 from __future__ import annotations
 
+import re
+
 from anycastlab.errors import AnycastlabError
 from anycastlab.outside_text import one_line
 
@@ -121,7 +123,14 @@ def _policy(command: str, verb: str) -> str:
     return "write and read" if command.startswith(("/safe-mode", "/user")) else "write"
 
 
+_INTERFACE = re.compile(r"does not match any value of (?:in-|out-)?(interface(?:-list)?)\b")
+
+
 def _hint(low: str) -> str:
+    if interface := _INTERFACE.search(low):
+        what = interface[1].replace("-", " ")
+        menu = "/interface/list" if what.endswith("list") else "/interface"
+        return f"The router has no {what} of that name, {menu}/print lists them: correct wan_interface."
     if "unknown parameter" in low or "does not match any value" in low or "invalid value" in low:
         return "This RouterOS version has no such property or value; say which version it is when you report it."
     if "out of range" in low:

@@ -70,6 +70,9 @@ VERIFY_TIMEOUT_S: Final = 30.0
 #: Seconds between two read-outs while waiting.
 VERIFY_INTERVAL_S: Final = 0.5
 
+#: Seconds a row may take to be in use after it was written: BGP and filters are worked on by processes of their own.
+ROWS_SETTLE_S: Final = 5.0
+
 #: Allowed deviation of a BFD interval from the configured one, a ratio: RFC 5880 6.8.7 jitters by up to 25 %, but the
 #: read-out is the unjittered number, which RouterOS rounds to 10 ms.
 BFD_INTERVAL_TOLERANCE: Final = 0.15

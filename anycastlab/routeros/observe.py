@@ -34,11 +34,10 @@ class BgpSession:
 
 @dataclass(frozen=True)
 class BfdSession:
-    """Intervals in microseconds; None where the router shows none."""
+    """The hold time in microseconds; None where the router shows none."""
 
     up: bool
     state: str
-    transmit_us: int | None
     hold_us: int | None
     about: str = ""
 
@@ -119,7 +118,6 @@ def bfd_sessions(rows: Sequence[Reply]) -> dict[str, BfdSession]:
             sessions[address] = BfdSession(
                 up=state == "up",
                 state=state,
-                transmit_us=microseconds(row.get("actual-tx-interval", "")),
                 hold_us=microseconds(row.get("hold-time", "")),
                 about=row.get(".about", ""),
             )

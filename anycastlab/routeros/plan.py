@@ -175,15 +175,3 @@ def _menu_steps(menu: str, wanted: Sequence[Row], rows: Sequence[Actual], own: M
 def _staying(rows: Sequence[Actual], own: Mapping[str, Actual]) -> list[Actual]:
     """Rows that are there when own rows are placed; an own row is known by where it stands, not by its old chain."""
     return [row for row in rows if not tag_of(row) or not is_static(row) or tag_of(row) in own]
-
-
-def unhealthy(desired: Iterable[Row], actual: Router) -> list[str]:
-    """Own rows the router took but does not use, in words."""
-    found = []
-    for row in desired:
-        for candidate in actual.get(row.menu, ()):
-            if row.tag and tag_of(candidate) == row.tag:
-                flags = [flag for flag in ("invalid", "inactive") if is_true(candidate.get(flag))]
-                if flags:
-                    found.append(f"{row.menu} {describe(candidate)} is {' and '.join(flags)}")
-    return found

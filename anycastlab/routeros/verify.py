@@ -16,12 +16,13 @@ from anycastlab.outside_text import one_line
 from anycastlab.routeros.causes import bfd_cause, bgp_cause
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import VerifyError
+from anycastlab.routeros.in_use import doubtful, settled, unused
 from anycastlab.routeros.judge import Finding, judge
 from anycastlab.routeros.limits import VERIFY_INTERVAL_S, VERIFY_TIMEOUT_S
 from anycastlab.routeros.observe import Observation, observe
-from anycastlab.routeros.plan import unhealthy
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import Reading, read
+from anycastlab.routeros.row import Row
 from anycastlab.site.model import Node, Site
 
 Asker = Callable[[str], str | None]
@@ -94,7 +95,8 @@ def verify(
     if not Verification(findings).ok:
         reading = read(connection)
         findings = tuple(_with_cause(finding, site, observation, reading, explain) for finding in findings)
-    rows = _rows(site, reading)
+    desired = plan_site(site, reading).desired
+    rows = _rows(desired, settled(connection, desired, clock, sleep))
     return Verification((*findings, *rows, *(_answers(ask) if ask else ())))
 
 
@@ -112,8 +114,8 @@ def _with_cause(
     return Finding(finding.subject, finding.check, False, f"{finding.text}: {cause}.", hint, finding.required)
 
 
-def _rows(site: Site, reading: Reading) -> Iterator[Finding]:
-    problems = unhealthy(plan_site(site, reading).desired, reading.menus)
+def _rows(desired: Sequence[Row], reading: Reading) -> Iterator[Finding]:
+    problems = unused(desired, reading.menus)
     yield Finding(
         "router",
         "rows",
@@ -121,6 +123,9 @@ def _rows(site: Site, reading: Reading) -> Iterator[Finding]:
         "; ".join(problems) or "all in use",
         "The router cannot use these rows as they are written." if problems else "",
     )
+    for text in doubtful(desired, reading.menus):
+        hint = "Routers say so of rules that work, too; look at it only if something does not."
+        yield Finding("router", "firewall", False, f"{text}.", hint, required=False)
 
 
 def _answers(ask: Asker) -> Iterator[Finding]:

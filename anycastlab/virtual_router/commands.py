@@ -347,8 +347,14 @@ class Interpreter:
 
     async def _move(self, call: Call) -> Reply:
         self._no_more(call, "destination")
-        destination = call.arguments.get("destination")
-        self.router.store.move(call.menu, self._targets(call), destination)
+        destination, selector = call.arguments.get("destination"), _selector(call) or ""
+        rows = self.router.store.rows(call.menu.path)
+        positions = [int(number) for number in selector.split(",") if number.isdigit()]
+        if positions and max(positions) < len(rows) and len(positions) == selector.count(",") + 1:
+            targets: Sequence[Row] = [rows[position] for position in positions]  # bare numbers are places, not ids
+        else:
+            targets = self._targets(call)
+        self.router.store.move(call.menu, targets, destination)
         return Reply()
 
     def _targets(self, call: Call) -> Sequence[Row]:

@@ -199,7 +199,8 @@ def _mac(name: str, text: str, _kind: Kind, _names: Names) -> str:
 
 def _ref(name: str, text: str, kind: Kind, names: Names) -> str:
     if text not in names(kind.words[0]):
-        raise errors.no_match(name)
+        # A firewall's in-interface and out-interface are refused under the name of what they take.
+        raise errors.no_match("interface" if kind.words[0] == "/interface" else name)
     return text
 
 

@@ -202,7 +202,15 @@ def _section_lines(section: _Section, snapshot: Snapshot, lists: Lists, notes: N
         rules.setdefault(name, [])
         return chain_name(section, name)
 
+    used = {row.get("jump-target", "") for row in rows} | section.hooks.keys()
+    seen: list[Row] = []
     for row in rows:
+        if row.get("chain", "") not in used:
+            # A router calls the second of two equal rules invalid where no rule jumps to their chain.
+            plain = {name: value for name, value in row.items() if name not in (".id", "comment")}
+            if plain in seen:
+                notes[section.menu, row.get(".id", "")] = {"invalid": "true"}
+            seen.append(plain)
         try:
             text = rule(row, section, lists, owns)
         except RuleNotEmulated as reason:

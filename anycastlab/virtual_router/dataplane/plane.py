@@ -29,6 +29,8 @@ SESSIONS = "/routing/bgp/session"
 STATIC_NAMES = "/ip/dns/static"
 _REMOVED_AT_ONCE = 16
 """Connections removed without a thread: each takes some ten microseconds, and scripts remove one at a time."""
+_AFI = {"ip4": "ip", "ip6": "ipv6"}
+"""Address families of a route as recent versions write them."""
 _PING_COUNT, _PING_MOST = 4, 1000
 _PING_INTERVAL_S = 1.0
 
@@ -70,6 +72,7 @@ class LinuxDataplane:
         self._startup_delay_s = startup_delay_s
         self._conntrack = Conntrack()
         self._joined = connection_form == "joined"
+        self._new_afi = (version.major, version.minor) >= (7, 20)
         self._watcher: Watcher | None = None
         self._console: Console | None = None
         self._bgp: Bgp | None = None
@@ -174,7 +177,8 @@ class LinuxDataplane:
             case "/routing/bfd/session":
                 return readout.bfd_sessions(await self.routing.look(), self._bgp)
             case "/routing/route":
-                return readout.routes(await self.routing.look(), self._bgp, self.interfaces)
+                every = readout.routes(await self.routing.look(), self._bgp, self.interfaces)
+                return [row | {"afi": _AFI.get(row["afi"], row["afi"])} for row in every] if self._new_afi else every
             case "/ip/route" | "/ipv6/route":
                 every = readout.routes(await self.routing.look(), self._bgp, self.interfaces)
                 return readout.ip_routes(every, "ip4" if menu == "/ip/route" else "ip6")

@@ -126,11 +126,10 @@ def _bfd_down(peer: Peer) -> dict[str, str]:
         "multihop": "true" if peer.multihop else "false",
         "vrf": "main",
         "remote-address": peer.remote,
-        "state": "down",
     }
     if peer.bfd is None:
-        row[".about"] = "BFD is forbidden for this peer: /routing/bfd/configuration does not list it"
-    return row
+        return row | {"multiplier": "0", ".about": "BFD forbidden for destination address"}
+    return row | {"state": "down", "actual-tx-interval": "1s"}
 
 
 def _bfd_row(peer: Peer, number: int, session: BfdPeer) -> dict[str, str]:
@@ -163,6 +162,8 @@ def _bfd_row(peer: Peer, number: int, session: BfdPeer) -> dict[str, str]:
             "remote-min-tx": duration(session.remote_tx_ms / 1000),
             "hold-time": duration(hold_ms / 1000),
         }
+    else:
+        row["actual-tx-interval"] = "1s"  # RFC 5880, 6.8.3: no faster while the session is not up
     return row
 
 

@@ -339,6 +339,32 @@ def test_a_static_route_that_would_hide_the_nodes(menu: str, prefix: str, gatewa
         assert len(router.writes()) == writes
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"dst-address": "10.1.9.53/32", "blackhole": "yes", "disabled": "yes"},
+        {"dst-address": "10.1.9.53/32", "blackhole": "", "distance": "250"},
+    ],
+)
+def test_a_static_route_that_hides_nothing_is_no_conflict(row: dict[str, str], tmp_path: Path) -> None:
+    """Switched off, or farther than what BGP brings: a blackhole of a person's own."""
+    with home(flag_form="empty") as router:
+        connection = connect(router)
+        connection.add("/ip/route", row)
+        apply(connection, plan(connection, make_site()), tmp_path, site=make_site())
+        assert plan(connection, make_site()).plan.steps == ()
+        connection.close()
+        assert [tag_of(each) for each in router.rows("/ip/route")] == ["", "anycastlab:blackhole"]
+
+
+def test_an_interface_that_is_not_there_is_a_wrong_name_and_no_matter_of_the_version(tmp_path: Path) -> None:
+    with home() as router, pytest.raises(ApplyError, match="does not match any value of interface") as caught:
+        deploy(router, make_site(router={"wan_interface": "ether1-wann"}), tmp_path)
+    assert "no interface of that name" in caught.value.hint
+    assert "wan_interface" in caught.value.hint
+    assert "version" not in caught.value.hint
+
+
 def test_without_room_for_the_backup_nothing_is_changed(tmp_path: Path) -> None:
     blocker = tmp_path / "routers"
     blocker.write_text("a file where a folder has to be")

@@ -68,6 +68,24 @@ def test_rows_go_where_they_are_put(client: Client) -> None:
     assert comments(client) == ["first", "last", "mine"]
 
 
+def test_a_bare_number_of_a_move_is_a_position(client: Client) -> None:
+    client.ok(f"{FILTER}/move", "=numbers=0", "=destination=")
+    assert comments(client) == ["last", "first"]
+
+
+@pytest.mark.parametrize("form", ["true", "empty"])
+@pytest.mark.parametrize("sent", ["yes", ""])
+def test_a_route_s_flag_is_set_by_being_there_and_shown_in_either_form(form: str, sent: str) -> None:
+    with running_router(flag_form=form) as router, connected(router) as client:
+        number = client.ret("/ip/route/add", "=dst-address=10.1.9.53", f"=blackhole={sent}", "=distance=254")
+        (row,) = client.rows("/ip/route/print", f"?.id={number}")
+        assert row["blackhole"] == ("true" if form == "true" else "")
+        assert row["dynamic"] == "false"
+        client.ok("/ip/route/disable", f"=.id={number}")
+        (row,) = client.rows("/ip/route/print", f"?.id={number}")
+        assert "dynamic" not in row
+
+
 def test_a_row_can_be_copied(client: Client) -> None:
     number = client.ret(f"{FILTER}/add", "=copy-from=*1", "=comment=copy")
     (row,) = client.rows(f"{FILTER}/print", f"?.id={number}")
@@ -136,6 +154,14 @@ def test_a_singleton_is_read_and_set_whole(client: Client) -> None:
         ([f"{FILTER}/move", "=numbers=*1", "=destination=*1"], "failure: can not move object before itself"),
         (
             ["/interface/list/member/add", "=list=LAN", "=interface=ether9"],
+            "input does not match any value of interface",
+        ),
+        (
+            [f"{FILTER}/add", "=chain=input", "=in-interface=ether9"],
+            "input does not match any value of interface",
+        ),
+        (
+            ["/ip/firewall/nat/add", "=chain=srcnat", "=action=masquerade", "=out-interface=!ether9"],
             "input does not match any value of interface",
         ),
         (["/ip/service/remove", "=.id=api"], "no such command"),

@@ -198,6 +198,17 @@ def test_the_guard_can_refuse_any_new_state() -> None:
     assert [row.values.get("action") for row in store.rows(NAT)] == [None]
 
 
+def test_what_watches_a_row_sees_a_change_that_was_taken_back_at_once() -> None:
+    store = Store(Schema.load("7.22.3"))
+    menu = menu_of(store, "/tool/netwatch")
+    row = store.add(menu, {"host": "10.1.2.11"})
+    (before,) = store.snapshot()["/tool/netwatch"]
+    for disabled in ("yes", "no"):
+        store.set(menu, store.find("/tool/netwatch", row.id), {"disabled": disabled})
+    (after,) = store.snapshot()["/tool/netwatch"]
+    assert before[".revision"] != after[".revision"]
+
+
 def test_a_comment_is_gone_when_it_is_empty() -> None:
     store = store_with(1)
     store.set(menu_of(store, NAT), store.rows(NAT), {"comment": ""})

@@ -1,4 +1,4 @@
-"""Does the router use the rows it was given? A row may be inactive for a moment after a write, so it is looked again."""
+"""Does the router use the rows it was given? One may be inactive for a moment after a write, so it is seen again."""
 
 from __future__ import annotations
 

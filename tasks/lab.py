@@ -7,7 +7,7 @@ from pyinfra import host, inventory, logger
 from pyinfra.api import deploy
 
 from anycastlab import bundle
-from anycastlab.incus.operations import instance
+from anycastlab.incus.operations import instance, require_possible
 from anycastlab.lab import ipv6, router, specs, upstream
 from anycastlab.lab.base_image import alias_of, base_image
 from anycastlab.lab.configured import configured
@@ -43,6 +43,7 @@ def machine(spec: InstanceSpec, rebuild: bool | None = None) -> None:
     data = host.data
     if rebuild is None:
         rebuild = spec.name in str(data.get("rebuild") or "").split(",")
+    require_possible(spec, Lab(data.lab), rebuild)  # before the first machine is touched
     base_image(name="Base image", image=data.image, release=data.image_release)
     instance(
         name="Instance",

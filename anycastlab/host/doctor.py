@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anycastlab.host.limits import LAB_DISK_MIB, LAB_MEMORY_MIB, MINIMUM_INCUS
+from anycastlab.incus import ports
 
 
 class Severity(enum.Enum):
@@ -182,11 +183,7 @@ def _network(facts: HostFacts) -> Iterator[Finding]:
             "FORWARD chain.",
         )
     for port, holder in facts.taken_ports:
-        yield Finding(
-            Severity.ERROR,
-            f"Port {port} on 127.0.0.1, which leads to the lab's router, is in use by {holder or 'another program'}.",
-            "Stop that program, or give the lab another name with ANYCASTLAB_LAB.",
-        )
+        yield Finding(Severity.ERROR, *ports.problem(port, holder))
 
 
 def _extras(facts: HostFacts) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import getpass
 import grp
 import json
@@ -10,7 +9,6 @@ import os
 import platform
 import pwd
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,9 +20,9 @@ from anycastlab.host import firewall, kernel_limits
 from anycastlab.host.doctor import HostFacts
 from anycastlab.host.limits import INCUS_QUESTION_TIMEOUT_S, KERNEL_TRIAL_TIMEOUT_S
 from anycastlab.host.requirements import INCUS, PROGRAM_DIRECTORIES, TOOLS, Requirement
+from anycastlab.incus import ports
 
 ADMIN_GROUP: Final = "incus-admin"
-LISTEN_ADDRESS: Final = "127.0.0.1"
 
 # Prints the name of each thing that worked. The name space and all in it are gone when the shell ends.
 _KERNEL_TRIAL: Final = """
@@ -155,39 +153,13 @@ def _module_known(module: str) -> bool:
     return not readable or any(f"/{module}.ko" in path.read_text() for path in readable)
 
 
-def taken_ports(ports: Sequence[int], own: Callable[[], frozenset[int]]) -> tuple[tuple[int, str], ...]:
-    """Those of `ports` somebody listens on, with the holder's name where it can be seen. `own` is asked only then."""
-    taken = [port for port in ports if not _free(port)]
+def taken_ports(numbers: Sequence[int], own: Callable[[], frozenset[int]]) -> tuple[tuple[int, str], ...]:
+    """Those of the ports somebody listens on, with the holder's name where it can be seen. `own` is asked only then."""
+    taken = [number for number in numbers if not ports.free(number)]
     if not taken:
         return ()
-    foreign = [port for port in taken if port not in own()]
-    return tuple((port, _holder(port)) for port in foreign)
-
-
-def _free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # old connections in TIME_WAIT hold nothing
-        try:
-            probe.bind((LISTEN_ADDRESS, port))
-        except OSError as error:
-            return error.errno != errno.EADDRINUSE
-    return True
-
-
-def _holder(port: int) -> str:
-    """Name of the process that listens on a port of 127.0.0.1; empty when this user may not see it."""
-    inodes = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-            inodes.add(f"socket:[{fields[9]}]")
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            for handle in (process / "fd").iterdir():
-                with suppress(OSError):
-                    if str(handle.readlink()) in inodes:
-                        return f"{(process / 'comm').read_text().strip()} (process {process.name})"
-    return ""
+    foreign = [number for number in taken if number not in own()]
+    return tuple((number, ports.holder(number)) for number in foreign)
 
 
 def _proxied_ports(project: str) -> frozenset[int]:
@@ -198,6 +170,8 @@ def _proxied_ports(project: str) -> frozenset[int]:
 
 def _listening(instances: Sequence[dict[str, Any]]) -> Iterator[int]:
     for instance in instances:
+        if instance.get("status") != "Running":
+            continue  # it holds nothing, and will want its port again
         for device in instance.get("devices", {}).values():
             if device.get("type") == "proxy":
                 port = str(device.get("listen", "")).rpartition(":")[2]

@@ -102,8 +102,13 @@ def wait_booted(rest: Rest, name: str, timeout_s: float = limits.BOOT_TIMEOUT_S)
     command = ["sh", "-c", _BOOTED, "sh", str(looks), str(limits.BOOT_POLL_S)]
     try:
         result = execute(rest, name, command, timeout_s=timeout_s)
-    except (TimeoutError, NotRunningError) as error:
-        raise IncusError(f"{name} did not finish booting within {timeout_s:g} s ({error}).") from error
+    except TimeoutError as error:
+        raise IncusError(f"{name} did not finish booting within {timeout_s:g} s.") from error
+    except NotRunningError as error:
+        raise IncusError(
+            f"{name} stopped while it was booting.",
+            f"`incus info --show-log --project {rest.project or 'default'} {name}` may say why.",
+        ) from error
     if not result.ok:
         raise IncusError(f"{name} did not finish booting within {timeout_s:g} s; waiting for: {result.complaint}.")
 

@@ -104,6 +104,18 @@ def _require_ours(found: dict[str, Any], thing: _Thing, lab: Lab) -> None:
     )
 
 
+def foreign(rest: Rest, lab: Lab) -> list[IncusError]:
+    """What stands where the lab's project and bridges belong and is not the lab's, each as the error it would cause."""
+    server, found = rest.in_project(None), []
+    for thing in _ground(lab, lab.bridges):
+        try:
+            if (there := server.find(thing.path)) is not None:
+                _require_ours(there, thing, lab)
+        except IncusError as error:
+            found.append(error)
+    return found
+
+
 def _is_usable(server: Rest, thing: _Thing) -> bool:
     if thing.kind != "network":
         return True
@@ -142,6 +154,15 @@ class Inventory:
             *(f"- image {fingerprint[:12]}" for fingerprint in self.images),
             *(["- storage pool"] if self.pool else []),
         ]
+
+
+def left_alone(lab: Lab, strangers: Iterable[str]) -> IncusError:
+    """What a removal could not remove, because somebody else's things are in it."""
+    return IncusError(
+        f"Not all of lab {lab.name} could be removed: {', '.join(strangers)} in or beside its project {lab.project} "
+        "was not made by it and is left alone.",
+        "Remove that yourself and run this again, if it is not needed.",
+    )
 
 
 def survey(rest: Rest, lab: Lab, *, images: bool = False, pool: bool = False) -> Inventory:

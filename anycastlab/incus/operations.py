@@ -16,7 +16,7 @@ from anycastlab.errors import AnycastlabError
 from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.run import tell
 
-from . import desired, instances, labs
+from . import desired, instances, labs, ports
 from .connector import IncusConnector
 from .desired import Plan
 from .errors import IncusError
@@ -92,13 +92,28 @@ def remove_lab(lab: Lab, images: bool = False, pool: bool = False) -> Commands:
     except AnycastlabError as error:
         yield _command(_refuse, str(error))
         return
-    if there.foreign and tell.first_look():
-        host.log(f"left alone, not made by lab {lab.name}: {', '.join(there.foreign)}", logger.warning)
+    if there.empty and there.foreign:
+        yield _command(_refuse_error, labs.left_alone(lab, there.foreign))
+        return
     if there.empty:
         host.noop(f"nothing is left of lab {lab.name}")
         return
     tell.change(f"remove the lab {lab.name}", there.lines)
     yield _command(_clear, lab, images, pool)
+
+
+def require_possible(spec: InstanceSpec, lab: Lab, rebuild: bool = False) -> None:
+    """Raises IncusError for what `instance` would refuse half-way through a run: somebody else's bridge, project or
+    instance in the place of ours, a port that another program holds, and what only a rebuild can change."""
+    rest = _rest(host, lab)
+    for error in labs.foreign(rest, lab):
+        raise error
+    actual = host.get_fact(IncusInstance, instance=spec.name, project=lab.project)
+    if blocked := desired.plan(spec, lab, actual, rebuild=rebuild).blocked:
+        raise IncusError(blocked)
+    if rest.server.is_local and (actual is None or actual.get("status") != "Running"):
+        for _, listen, _ in spec.proxies:
+            ports.require_free(int(listen.rpartition(":")[2]))
 
 
 # What is done while pyinfra executes ---------------------------------------------------------------------------------
@@ -142,11 +157,18 @@ def _delete(host: Host, name: str, lab: Lab) -> None:
 
 
 def _clear(host: Host, lab: Lab, images: bool, pool: bool) -> None:
-    labs.clear_lab(_rest(host, lab), lab, images=images, pool=pool)
+    there = labs.clear_lab(_rest(host, lab), lab, images=images, pool=pool)
+    if there.foreign:
+        raise labs.left_alone(lab, there.foreign)
+    tell.closing(f"The lab {lab.name} is removed.")
 
 
 def _refuse(_: Host, sentence: str) -> None:
     raise IncusError(sentence)
+
+
+def _refuse_error(_: Host, error: IncusError) -> None:
+    raise error
 
 
 # Looking and telling --------------------------------------------------------------------------------------------------

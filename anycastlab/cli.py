@@ -5,6 +5,8 @@ Exit codes, everywhere: 0 fine, 1 error (a wrong option too), 2 changes pending 
 
 from __future__ import annotations
 
+import difflib
+import shutil
 import sys
 from importlib import import_module
 from typing import Any
@@ -36,13 +38,24 @@ _COMMANDS = {
 _REACHES_MACHINES = ("status", "probe", "drain", "undrain", "router", "shell", "down")
 
 
+_LIKENESS = 0.6  # of 1: how much of a mistyped command must be right for a suggestion
+_WIDEST_HELP = 110  # columns
+
+
+def _help_width() -> int:
+    # click's own choice is never narrower than 50 columns.
+    return min(shutil.get_terminal_size().columns, _WIDEST_HELP)
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         if name not in _COMMANDS:
-            return None
+            close = difflib.get_close_matches(name, _COMMANDS, n=1, cutoff=_LIKENESS)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(_COMMANDS)}."
+            raise click.UsageError(f"There is no command {name!r}. {hint}")
         module = import_module(f"anycastlab.commands.{_COMMANDS[name][0]}")
         command = getattr(module, name)
         assert isinstance(command, click.Command)
@@ -55,7 +68,7 @@ class _Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _help_width()})
 @click.version_option(__version__, prog_name="anycastlab")
 def cli() -> None:
     """Home DNS failover as code, measured."""
@@ -82,10 +95,11 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return OK
     except Exception as error:
-        # Importing the base here keeps `anycastlab --help` free of pyinfra's start-up time.
-        from anycastlab.errors import AnycastlabError
+        # Importing here keeps `anycastlab --help` free of pyinfra's start-up time. Its errors are ours' base, and
+        # sentences as well.
+        from pyinfra.api.exceptions import PyinfraError
 
-        if not isinstance(error, AnycastlabError):
+        if not isinstance(error, PyinfraError):
             raise
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
         return ERROR

@@ -78,8 +78,11 @@ class Fleet:
         host: Host
         for host in self.inventory:
             if name in (host.name, short_name(host)) and not host.name.startswith("@routeros/"):
-                with ctx_state.use(self._state):
-                    host.connect(show_errors=False, raise_exceptions=True)
+                try:
+                    with ctx_state.use(self._state):
+                        host.connect(show_errors=False, raise_exceptions=True)
+                except ConnectError as error:
+                    raise FleetError(str(error)) from None
                 return host
         known = ", ".join(sorted(short_name(h) for h in self.inventory if not h.name.startswith("@routeros/")))
         raise FleetError(f"The inventory has no machine {name!r}.", f"It has {known}.")

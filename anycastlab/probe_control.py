@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
+from anycastlab import narrow
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import layout
 from anycastlab.outside_text import one_line
@@ -180,8 +181,8 @@ def undrain(run: Run, nodes: Sequence[str], node: str, *, wait_s: float = UNDRAI
     )
 
 
-def table(states: Sequence[NodeProbe]) -> str:
-    """Plain text for people, one line per node and one per reason that matters."""
+def table(states: Sequence[NodeProbe], columns: int = 80) -> str:
+    """Plain text for people, one line per node (a block where the terminal is narrower) and one per reason."""
     rows: list[tuple[str, ...]] = [("NODE", "STATE", "SINCE", "RESOLVER", "LOCAL", "WAN", "P95")]
     for state in states:
         shown = [_shown(state.questions.get(name)) for name in ("resolver", "local")]
@@ -191,6 +192,8 @@ def table(states: Sequence[NodeProbe]) -> str:
         rows.append((state.name, word, age(state.since_s), *shown, p95))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if max(map(len, lines)) > columns:
+        lines = narrow.blocks([heading.lower() for heading in rows[0]], rows[1:], columns)
     lines += [f"{state.name}: {state.reason}" for state in states if state.cause != "healthy" and state.reason]
     lines += [
         f"{state.name}: no internet name resolves there ({state.questions['wan'].detail or 'no answer'})."

@@ -18,13 +18,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def setup(yes: bool) -> int:
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--show-undo", is_flag=True, help="Only show the commands that take earlier set-ups back.")
+def setup(yes: bool, show_undo: bool) -> int:
     """Install and start what the lab needs on this machine; says what, and asks on a terminal."""
-    from anycastlab.host import perform
+    from anycastlab.host import perform, undo_record
 
+    if show_undo:
+        for line in undo_record.lines():
+            click.echo(line)
+        return OK
     perform.run(yes=yes, say=click.echo)
     return OK
+
+
+def _in_its_place(lab: Lab) -> list[Finding]:
+    """What stands where the lab's project and bridges belong, and is somebody else's."""
+    from anycastlab.errors import AnycastlabError
+    from anycastlab.host.doctor import Finding, Severity
+    from anycastlab.incus.labs import foreign
+    from anycastlab.incus.rest import connect
+
+    try:
+        found = foreign(connect(None, lab.project), lab)
+    except AnycastlabError:
+        return []  # no daemon: the other checks say so
+    return [Finding(Severity.ERROR, error.problem, error.hint) for error in found]
 
 
 def _in_the_client(lab: Lab) -> list[Finding]:
@@ -58,7 +77,9 @@ def doctor(as_json: bool) -> int:
     from anycastlab.host import doctor as checks
 
     lab = machines.current()
-    findings = _in_the_client(lab) + checks.run((lab.api_port, lab.api_port + 1), lab_project=lab.project)
+    findings = (
+        _in_its_place(lab) + _in_the_client(lab) + checks.run((lab.api_port, lab.api_port + 1), lab_project=lab.project)
+    )
     if as_json:
         click.echo(json.dumps([{**vars(finding), "severity": finding.severity.value} for finding in findings]))
     else:

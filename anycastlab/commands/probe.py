@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @json_option
 def probe(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     """Show what each node's health probe thinks: state, since when, why, and its last answers. Exit 2: not healthy."""
-    from anycastlab import probe_control
+    from anycastlab import narrow, probe_control
     from anycastlab.errors import AnycastlabError
     from anycastlab.fleet import in_parallel
 
@@ -38,7 +38,7 @@ def probe(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     elif as_json:
         click.echo(json.dumps([state.to_dict() for state in states], indent=2))
     else:
-        click.echo(probe_control.table(states))
+        click.echo(probe_control.table(states, narrow.columns()))
     return OK if probe_control.healthy(states) else PENDING
 
 

@@ -16,6 +16,7 @@ from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
 
 DEFAULT_OUT = Path("runs")
+_WIDEST = 160  # columns of the list of scenarios, where no terminal limits it
 
 
 class _Rate(click.FloatRange):
@@ -37,13 +38,15 @@ def scenario() -> None:
 @json_option
 def list_(as_json: bool) -> int:
     """Show every scenario in a line."""
+    from anycastlab import narrow
     from anycastlab.scenarios import catalog, show
 
     found = catalog.every()
     if as_json:
         click.echo(json.dumps([show.as_json(one) for one in found], indent=2))
     else:
-        Console(highlight=False).print(show.table(found))
+        width = narrow.columns()
+        Console(highlight=False, width=min(width, _WIDEST)).print(show.table(found, width))
     return OK
 
 

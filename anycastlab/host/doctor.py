@@ -42,6 +42,11 @@ class HostFacts:
     """Whether the user is in `incus-admin` by the group file; the session may be older than that."""
     socket: str = "/var/lib/incus/unix.socket"
     """Empty when Incus has none here."""
+    socket_named: str = ""
+    """What INCUS_SOCKET or INCUS_DIR says; empty without them."""
+    path: str = ""
+    path_usable: bool = True
+    """Whether the system's programs are found through PATH."""
     socket_open: bool = True
     """Whether this process may write to it."""
     kernel_missing: tuple[str, ...] = ()
@@ -88,7 +93,17 @@ def check(facts: HostFacts) -> list[Finding]:
                 "Use a Linux machine or a virtual one, or name a remote Incus server in the inventory.",
             )
         ]
+    if not facts.path_usable:
+        return [Finding(Severity.ERROR, *path_problem(facts.path))]
     return [*_kernel(facts), *_incus(facts), *_room(facts), *_limits(facts), *_network(facts), *_extras(facts)]
+
+
+def path_problem(path: str) -> tuple[str, str]:
+    """What to say when PATH leads to no program, and what to do."""
+    return (
+        f"The system's programs are not found: PATH is {path or 'empty'}.",
+        "Set it, such as PATH=/usr/sbin:/usr/bin:/sbin:/bin.",
+    )
 
 
 def _kernel(facts: HostFacts) -> Iterator[Finding]:
@@ -103,6 +118,12 @@ def _kernel(facts: HostFacts) -> Iterator[Finding]:
 def _incus(facts: HostFacts) -> Iterator[Finding]:
     if not facts.incus_installed:
         yield Finding(Severity.ERROR, "Incus is not installed.", "Run `anycastlab setup`.")
+    elif not facts.socket and facts.socket_named:
+        yield Finding(
+            Severity.ERROR,
+            f"There is no Incus daemon where INCUS_SOCKET or INCUS_DIR says: {facts.socket_named}.",
+            "Unset that variable, or start the daemon it belongs to.",
+        )
     elif not facts.socket:
         yield Finding(
             Severity.ERROR, "The Incus daemon is not running: it has no socket here.", "Run `anycastlab setup`."

@@ -49,6 +49,9 @@ def facts(lab_ports: Sequence[int], lab_project: str) -> HostFacts:
         root=os.geteuid() == 0,
         in_admin_group=in_admin_group(),
         socket=str(where) if where else "",
+        socket_named=os.environ.get("INCUS_SOCKET") or os.environ.get("INCUS_DIR", ""),
+        path=os.environ.get("PATH", ""),
+        path_usable=path_usable(),
         socket_open=allowed,
         kernel_missing=kernel_missing(),
         disk_path=str(directory),
@@ -61,9 +64,15 @@ def facts(lab_ports: Sequence[int], lab_project: str) -> HostFacts:
         low_limits=tuple((name, limits[name]) for name in kernel_limits.too_low(limits)),
         forward_dropped=_bridged_packets_dropped(),
         docker=Path("/var/run/docker.sock").exists(),
-        taken_ports=taken_ports(lab_ports, lambda: _proxied_ports(lab_project) if version else frozenset()),
+        # A daemon that does not say what it listens for cannot be told from a stranger.
+        taken_ports=taken_ports(lab_ports, lambda: _proxied_ports(lab_project)) if version else (),
         go=_first_line("go", "env", "GOVERSION") if shutil.which("go") else "",
     )
+
+
+def path_usable() -> bool:
+    """Whether the system's programs are found."""
+    return shutil.which("env") is not None
 
 
 def find_program(name: str) -> str | None:
@@ -83,8 +92,8 @@ def missing_requirements(requirements: Sequence[Requirement]) -> tuple[Requireme
 def incus_socket() -> Path | None:
     """Where the daemon listens, searched in the order of Incus' own client."""
     if named := os.environ.get("INCUS_SOCKET"):
-        return Path(named)
-    if directory := os.environ.get("INCUS_DIR"):
+        candidates = [Path(named)]
+    elif directory := os.environ.get("INCUS_DIR"):
         candidates = [Path(directory) / "unix.socket"]
     else:
         candidates = [Path("/run/incus/unix.socket"), Path("/var/lib/incus/unix.socket")]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anycastlab.host import apt, gather, incusd, kernel_limits, setup
+from anycastlab.host import apt, doctor, gather, incusd, kernel_limits, setup, undo_record
 from anycastlab.host.distribution import parse_os_release
 from anycastlab.host.errors import HostError
 from anycastlab.host.limits import PACKAGE_TIMEOUT_S
@@ -20,11 +20,15 @@ from anycastlab.host.setup import Kind, SetupFacts, Step
 
 def run(*, yes: bool, say: Callable[[str], None] = print, ask: Callable[[str], str] = input) -> None:
     """Sets this machine up, or raises HostError. On one that is ready it takes 0.1 s and says so."""
+    if not gather.path_usable():
+        raise HostError(*doctor.path_problem(os.environ.get("PATH", "")))
     steps = setup.plan(facts())
     asking = setup.must_ask(yes=yes, terminal=sys.stdin.isatty(), environment=os.environ)
     confirm = (lambda: ask("Go ahead? [y/N] ").strip().lower() in ("y", "yes")) if asking else None
     privileged = incusd.privilege() if steps else ()
-    setup.apply(steps, perform=lambda step: perform(step, privileged, say), say=say, confirm=confirm)
+    setup.apply(
+        steps, perform=lambda step: perform(step, privileged, say), note=undo_record.note, say=say, confirm=confirm
+    )
 
 
 def facts() -> SetupFacts:

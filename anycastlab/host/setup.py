@@ -226,10 +226,14 @@ def apply(
     steps: Sequence[Step],
     *,
     perform: Callable[[Step], None],
+    note: Callable[[Step], None],
     say: Callable[[str], None],
     confirm: Callable[[], bool] | None,
 ) -> None:
-    """Performs the steps in order. `confirm` asks the person (None: do not ask); no changes nothing and is an error."""
+    """Performs the steps in order, each noted before it is begun.
+
+    `confirm` asks the person (None: do not ask); no changes nothing and is an error.
+    """
     say(describe(steps))
     if not steps:
         return
@@ -237,4 +241,5 @@ def apply(
         raise HostError("Nothing was changed.", "Run `anycastlab setup` when you want it done.")
     for number, step in enumerate(steps, 1):
         say(f"[{number}/{len(steps)}] {step.what} …")
+        note(step)
         perform(step)

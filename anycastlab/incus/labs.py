@@ -111,6 +111,8 @@ def foreign(rest: Rest, lab: Lab) -> list[IncusError]:
         try:
             if (there := server.find(thing.path)) is not None:
                 _require_ours(there, thing, lab)
+        except UnreachableError:
+            raise
         except IncusError as error:
             found.append(error)
     return found

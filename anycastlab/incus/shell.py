@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # bash where it is installed, as a login shell so that /etc/profile is read.
 LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l")
 
+# Incus says "Command not found" and not which; a shell names it, and is gone once it has found it.
+_NAMING = ("sh", "-c", 'exec "$@"', "sh")
+
 
 def run_shell(
     host: Host, command: Sequence[str], replace_process: Callable[[str, list[str]], object] = os.execvp
@@ -33,7 +36,7 @@ def run_shell(
     _require_running(connector.rest, connector.instance)
     if shutil.which("incus") is None:
         raise IncusError("Incus' client is not installed on this machine.", "Install incus-client.")
-    argv = client_command(connector.rest, connector.instance, command or LOGIN_SHELL)
+    argv = client_command(connector.rest, connector.instance, [*_NAMING, *command] if command else LOGIN_SHELL)
     sys.stdout.flush()
     sys.stderr.flush()
     replace_process(argv[0], argv)

@@ -117,13 +117,16 @@ class Story:
         for machine in self.machines.values():
             if machine.errors:
                 by_text.setdefault("\n".join(dict.fromkeys(machine.errors)), []).append(machine.name)
-        said = [
-            text if _begins_with_name(text, names) else f"{', '.join(names)}: {text}" for text, names in by_text.items()
-        ]
+        said = [self._attributed(text, names) for text, names in by_text.items()]
         silent = [m.name for m in self.machines.values() if m.failed and not m.errors]
         if silent:
             said.append(f"{', '.join(silent)}: failed without a word; `-v` shows every step.")
         return list(dict.fromkeys([*self.errors, *said]))
+
+    def _attributed(self, text: str, names: list[str]) -> str:
+        everywhere = len(names) > 1 and len(names) == len(self.machines)
+        named = len(names) == 1 and text.startswith((f"{names[0]} ", f"{names[0]}:"))
+        return text if everywhere or named else f"{', '.join(names)}: {text}"
 
     def _ended(self, machine: Machine, *, ok: bool, changed: bool) -> None:
         if changed or not ok:
@@ -163,7 +166,3 @@ def sentence(parts: Iterable[str]) -> str:
     """Parts without full stops as one sentence."""
     text = "; ".join(part.rstrip(".") for part in parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _begins_with_name(text: str, names: list[str]) -> bool:
-    return len(names) == 1 and text.startswith((f"{names[0]} ", f"{names[0]}:"))

@@ -8,12 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
+from anycastlab import narrow
 from anycastlab.scenarios import timing
 from anycastlab.scenarios.model import Expect, Scenario
 
 _WIDTH = 100  # columns of text
+_NARROW = 70  # columns, below which a table of names and titles is hard to read
 # field of Expect -> sentence; `{}` is its value
 _SENTENCES = {
     "lost_most": "at most {} queries lost",
@@ -48,14 +52,23 @@ def expectations(expect: Expect) -> list[str]:
     return found
 
 
-def table(scenarios: Sequence[Scenario]) -> Table:
-    shown = Table("scenario", "what happens", "set", box=box.SIMPLE_HEAD, pad_edge=False)
+def table(scenarios: Sequence[Scenario], columns: int) -> Group:
+    """A line each; a block where the terminal is too narrow for that."""
+    rows = []
     for one in scenarios:
         words = ["quick"] if one.in_quick_set else []
         words += ["control"] if one.control else []
         words += [one.layout] if one.layout != "routed" else []
-        shown.add_row(one.name, one.title, ", ".join(words))
-    return shown
+        rows.append((one.name, one.title, ", ".join(words)))
+    if columns < _NARROW:
+        return Group(*map(Text, narrow.blocks(("", "", ""), rows, columns)))
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("scenario", no_wrap=True)
+    shown.add_column("what happens")
+    shown.add_column("set")
+    for row in rows:
+        shown.add_row(*row)
+    return Group(shown)
 
 
 def text(one: Scenario) -> str:

@@ -7,6 +7,15 @@ from typing import Any
 
 from anycastlab.site import Site
 
+# What a BGP session does in each state of RFC 4271 but Established.
+_SESSION_WORDS = {
+    "Idle": "is down, and nothing is tried at the moment",
+    "Connect": "is not up: the node is trying to connect",
+    "Active": "is not up: no connection succeeded, and the node waits for the next try",
+    "OpenSent": "is not up: the node is connected and waits for the router's OPEN message",
+    "OpenConfirm": "is not up yet: both sides have introduced themselves",
+}
+
 
 @dataclass(frozen=True)
 class NodeStatus:
@@ -29,6 +38,14 @@ class NodeStatus:
     wan_age_s: float | None = None  # how old that is
     sharing: tuple[str, ...] = ()  # other programs that listen on its port 53
     internet: bool | None = None  # whether one resolved through it just now, asked from outside; None: not asked
+
+
+def session_words(state: str | None) -> str:
+    """What a session that is not Established does: the end of a sentence."""
+    if state is None:
+        return "is not configured"
+    words = _SESSION_WORDS.get(state)
+    return f"{words} (BGP state {state})" if words else f"is in state {state}"
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ class Status:
             if without_router:
                 continue  # its sessions end at the router: nothing of that is the node's fault
             if node.bgp != "Established":
-                found.append(f"{node.name}: the BGP session to the router is {node.bgp or 'not configured'}.")
+                found.append(f"{node.name}: the BGP session to the router {session_words(node.bgp)}.")
             elif node.bfd != "up":
                 found.append(f"{node.name}: BFD is {node.bfd or 'not configured'}, so a frozen node is noticed late.")
             if not node.announced:

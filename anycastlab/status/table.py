@@ -1,6 +1,7 @@
 """`Status` as a person reads it: two tables and, if anything is wrong, a sentence for each thing.
 
-A table that is too wide for the terminal leaves out what matters least; its cells are never broken into lines.
+A table that is too wide for the terminal leaves out what matters least, and becomes a block for each node where even
+that is too wide; cells are never broken into lines.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from anycastlab import narrow
 from anycastlab.probe_control import age
 from anycastlab.status.model import NodeStatus, Status
 
 _GOOD, _BAD, _UNKNOWN = "green", "bold red", "dim"
 # What is left out, one after the other, until the table fits: it seldom differs between nodes, and never changes.
 _DISPENSABLE = ("machine", "version")
-_ANY_WIDTH = 100_000  # characters; who reads a pipe or a file breaks lines, or does not, as they like
+_ANY_WIDTH = 100_000  # characters: what a table would like to have
 
 
 def console() -> Console:
     """Where tables are printed: as wide as the terminal, or without end when it is none."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_ANY_WIDTH)
+    return Console(highlight=False, width=narrow.columns())
 
 
 def render(status: Status) -> Group:
@@ -69,8 +70,10 @@ class _Nodes:
         for left_out in range(len(_DISPENSABLE) + 1):
             table = _table(self._nodes, frozenset(_DISPENSABLE[:left_out]))
             if Measurement.get(console, options.update(max_width=_ANY_WIDTH), table).maximum <= options.max_width:
-                break
-        yield table
+                yield table
+                return
+        rows = [[str(cell) for cell in _row(node, version=True)] for node in self._nodes]
+        yield from map(Text, narrow.blocks(_HEADINGS, rows, options.max_width))
 
 
 def _table(nodes: tuple[NodeStatus, ...], left_out: frozenset[str]) -> Table:

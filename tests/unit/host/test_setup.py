@@ -226,7 +226,7 @@ def test_no_means_that_nothing_is_performed() -> None:
     said: list[str] = []
 
     with pytest.raises(HostError, match="Nothing was changed"):
-        apply(plan(FRESH_12), perform=performed.append, say=said.append, confirm=lambda: False)
+        apply(plan(FRESH_12), perform=performed.append, note=performed.append, say=said.append, confirm=lambda: False)
 
     assert performed == []
     assert said[0].startswith("To run the lab, anycastlab will change this machine:")
@@ -234,11 +234,35 @@ def test_no_means_that_nothing_is_performed() -> None:
 
 def test_yes_performs_all_steps_in_order_after_saying_so() -> None:
     performed: list[Step] = []
+    noted: list[Step] = []
     steps = plan(FRESH_12)
 
-    apply(steps, perform=performed.append, say=lambda _line: None, confirm=lambda: True)
+    def perform(step: Step) -> None:
+        assert noted[-1] is step  # before it is done: what breaks off half-way is on record
+        performed.append(step)
+
+    apply(steps, perform=perform, note=noted.append, say=lambda _line: None, confirm=lambda: True)
 
     assert performed == steps
+
+
+def test_how_to_take_set_up_back_stays_on_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    assert undo_record.lines() == [f"Set-up has changed nothing on this machine that {tmp_path}/setup.json knows of."]
+    steps = plan(FRESH_12)
+    for step in (*steps, steps[0]):
+        undo_record.note(step)
+    lines = undo_record.lines()
+    assert [line.split("    # ")[0] for line in lines] == [step.undo for step in reversed(steps)]
+    assert steps[0].what in lines[-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\x00", b"[" * 100_000], ids=lambda text: text[:3].hex())
+def test_a_damaged_record_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    (tmp_path / "setup.json").write_bytes(content)
+    with pytest.raises(HostError, match=r"The record of set-up, .*setup\.json, cannot be read"):
+        undo_record.lines()
 
 
 def test_a_failing_step_stops_the_rest() -> None:
@@ -250,6 +274,6 @@ def test_a_failing_step_stops_the_rest() -> None:
             raise HostError("apt failed.")
 
     with pytest.raises(HostError, match="apt failed"):
-        apply(plan(FRESH_12), perform=perform, say=lambda _line: None, confirm=None)
+        apply(plan(FRESH_12), perform=perform, note=lambda _step: None, say=lambda _line: None, confirm=None)
 
     assert performed == [Kind.FILE, Kind.PACKAGES]

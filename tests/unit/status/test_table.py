@@ -67,7 +67,23 @@ def test_what_does_not_fit_is_left_out_and_never_broken(changes: dict[str, Any])
 def test_a_session_that_is_not_there_is_named_as_its_standard_does() -> None:
     lines = shown(with_nodes(bgp="Active", bfd="down"), 80)
     assert rows(lines)[1][-5:-3] == ["Active", "down"]
-    assert any("the BGP session to the router is Active" in line for line in lines)
+    said = " ".join(lines)
+    assert "the BGP session to the router is not up: no connection succeeded, and the node waits for" in said
+    assert "(BGP state Active)" in said
+
+
+def test_40_columns_show_a_block_for_each_node_and_cut_nothing_off() -> None:
+    lines = shown(with_nodes(wan=True, wan_age_s=14.0), 40)
+    assert max(map(len, lines)) <= 40
+    assert lines[:3] == [
+        "node01",
+        "  address 10.1.2.11, machine x86_64,",
+        "  resolver adguardhome 0.107.79, BGP up,",
+    ]
+    assert not any("…" in line for line in lines)
+    probe = probe_control.table([NodeProbe("node01", "announcing")], 40).splitlines()
+    assert probe[0] == "node01"
+    assert max(map(len, probe)) <= 40
 
 
 def test_nothing_is_broken_where_no_terminal_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from anycastlab.host import undo_record
 from anycastlab.host.distribution import Distribution
 from anycastlab.host.errors import HostError
 from anycastlab.host.kernel_limits import too_low

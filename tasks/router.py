@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from pyinfra import host, inventory
 from pyinfra.api import deploy
+from pyinfra.api.exceptions import ConnectError
 
-from anycastlab.routeros.operations import configure
+from anycastlab.routeros.operations import configure, look_first
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.status.asking import service_asker
@@ -25,6 +26,18 @@ def _router(site: Site) -> None:
     configure(name="Configure", site=site, ask=ask, explain=explainer(_on_node))
 
 
+def router_first(site: Site) -> None:
+    """Before the first node changes: can the router become as planned?"""
+    if "router" in host.groups:
+        look_first(name="Router | look first", site=site)
+
+
 def _on_node(node: Node, argv: Sequence[str]) -> str:
-    ok, said = run_on(inventory.get_host(node.host), argv)
+    """Also when `--limit` left the node out: then nobody has connected to it."""
+    machine = inventory.get_host(node.host)
+    try:
+        machine.connect(show_errors=False, raise_exceptions=True)
+    except ConnectError:
+        return ""
+    ok, said = run_on(machine, argv)
     return said if ok else ""

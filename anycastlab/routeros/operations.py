@@ -22,11 +22,11 @@ from anycastlab.paths import state_dir
 from anycastlab.routeros import originals
 from anycastlab.routeros.apply import Check, apply
 from anycastlab.routeros.connection import Connection, router_label
-from anycastlab.routeros.errors import RouterError
+from anycastlab.routeros.errors import NoCredentials, RouterError, RouterUnreachable
 from anycastlab.routeros.facts import RouterMenus, RouterVersion
 from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
-from anycastlab.routeros.reading import Reading, fresh, reading_from
+from anycastlab.routeros.reading import Reading, fresh, read, reading_from
 from anycastlab.routeros.render import render_text, summary
 from anycastlab.routeros.verify import Asker, Explain, verify
 from anycastlab.routeros.worth import required_nodes
@@ -57,10 +57,52 @@ def configure(
     planned = plan_site(site, reading, originals.load(state_dir(), reading.host))
     if not planned.changes:
         _tell_notes(planned)
+        if context.state.is_executing and _in_the_way(planned):
+            yield FunctionCommand(_fail, (_in_the_way(planned),), {})
+            return
         host.noop(f"router {reading.host} is as it should be")
         return
     _show(planned)
     yield FunctionCommand(_apply, (planned, site, check, ask, explain), {})
+
+
+@operation()
+def look_first(site: Site) -> Generator[FunctionCommand, None, None]:
+    """Makes the router's plan and changes nothing: what the plan is refused for ends the run before a node changes.
+
+    A router that is made by this very run is not there yet, and has nothing that could be refused.
+
+    + site: everything about this home
+    """
+    host.noop("the router is only looked at")
+    if context.state.is_executing and (told := _refusal(site)):
+        yield FunctionCommand(_fail, (told,), {})
+
+
+def _refusal(site: Site) -> str:
+    """Why the router cannot become as planned, in a sentence; empty when it can."""
+    connection = _connection(host)
+    try:
+        connection.open()
+    except (RouterUnreachable, NoCredentials) as error:
+        return "" if host.data.get("routeros_may_be_absent") else str(error)
+    except RouterError as error:
+        return str(error)
+    try:
+        reading = read(connection)
+        planned = plan_site(site, reading, originals.load(state_dir(), reading.host))
+    except RouterError as error:
+        return f"{error} Nothing was changed."
+    return f"{_in_the_way(planned)} Nothing was changed." if planned.changes and _in_the_way(planned) else ""
+
+
+def _in_the_way(planned: Planned) -> str:
+    """The first row of a person's because of which the service cannot work, and how many more there are."""
+    found = [obstacle for obstacle in planned.obstacles if obstacle.weight == "breaks"]
+    if not found:
+        return ""
+    more = f" (There are {len(found) - 1} more: `anycastlab router plan` names them.)" if len(found) > 1 else ""
+    return f"Router {planned.reading.host}: {found[0]}{more}"
 
 
 @operation()
@@ -163,6 +205,12 @@ def _connection(host: Host) -> Connection:
     if not isinstance(connection, Connection):
         raise RouterError(f"{host.name} is no router.", "Use routeros operations on @routeros hosts only.")
     return connection
+
+
+def _fail(state: State, host: Host, sentence: str) -> bool:
+    del state
+    host.log_styled(sentence, fg="red", log_func=logger.error)
+    return False
 
 
 def _serving(connection: Connection, site: Site) -> frozenset[str]:

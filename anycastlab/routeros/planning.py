@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anycastlab.routeros.backup import Backup, desired_from
+from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.foreign import check_foreign
+from anycastlab.routeros.look_around import look_around
+from anycastlab.routeros.obstacles import Obstacle
 from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.redirect import mends
@@ -27,6 +30,8 @@ class Planned:
     plan: Plan = field(repr=False)
     desired: tuple[Row, ...] = field(repr=False)
     reading: Reading
+    obstacles: tuple[Obstacle, ...] = ()
+    """Rows of a person that undo ours; all of them are in the plan's notes, too."""
 
     @property
     def changes(self) -> bool:
@@ -51,7 +56,13 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     notes = [*device.caps.notes, *check_foreign(site, desired, reading)]
     if site.service.address6:
         notes += _ipv6_notes(device)
+    found = look_around(site, reading)
+    for obstacle in found:
+        if obstacle.weight == "exposes":
+            raise PlanError(f"Router {reading.host}: {obstacle.where}: {obstacle.means}", obstacle.hint, reading.host)
+    notes += [str(obstacle) for obstacle in found]
     planned = _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
+    planned = replace(planned, obstacles=found)
     if any(isinstance(step, Add | Change | Move) and step.row.menu == NETWATCH for step in planned.plan.steps):
         return planned  # netwatch begins anew, and its first result sets the redirect
     return replace(planned, plan=replace(planned.plan, steps=(*planned.plan.steps, *mends(desired, reading.menus))))

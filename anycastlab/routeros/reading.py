@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
+from typing import Final
 
 from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import NoSuchCommand, RouterRefused
@@ -24,7 +25,36 @@ VERSION_COMMAND: Command = ("/system/resource/print", "=.proplist=version")
 #: A router may hold a million routes: only those with a comment can be ours.
 QUERIES: Mapping[str, Command] = {"/ip/route": ("?comment",), "/ipv6/route": ("?comment",)}
 
-ADDRESSES_COMMAND: Command = ("/ip/address/print", "=.proplist=address,interface,disabled,comment")
+ADDRESSES_COMMAND: Command = ("/ip/address/print", "=.proplist=address,interface,actual-interface,disabled,comment")
+
+DEFAULT_ROUTES: Final = "default routes"
+
+#: What a person has beside our menus, and may undo ours (`obstacles`): by menu, and the default routes of all tables.
+#: Some menus exist with a package or a kind of hardware only.
+AROUND: Final[Mapping[str, Command]] = {
+    DEFAULT_ROUTES: (
+        "/ip/route/print",
+        "=.proplist=.id,dst-address,gateway,immediate-gw,active,disabled,distance,routing-table,comment",
+        "?dst-address=0.0.0.0/0",
+    ),
+    **{
+        menu: (f"{menu}/print",)
+        for menu in (
+            "/ip/firewall/raw",
+            "/ip/firewall/mangle",
+            "/ip/firewall/connection/tracking",
+            "/routing/rule",
+            "/ip/vrf",
+            "/ip/hotspot",
+            "/ip/dns/forwarders",
+            "/interface/list",
+            "/interface/list/member",
+            "/interface/bridge/settings",
+            "/interface/ethernet/switch",
+            "/interface/ethernet/switch/port",
+        )
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +65,8 @@ class Reading:
     menus: Mapping[str, Sequence[Reply]] = field(repr=False)
     addresses: Sequence[Reply] = ()
     host: str = ""
+    around: Mapping[str, Sequence[Reply]] = field(default_factory=dict, repr=False)
+    """Menus of `AROUND` that the router has."""
 
     @property
     def missing(self) -> frozenset[str]:
@@ -74,17 +106,18 @@ def reading_commands(version: str, host: str = "") -> list[Command]:
         (f"{menu}/print", f"=.proplist={','.join(proplist(menu, schema, ()))}", *QUERIES.get(menu, ()))
         for menu in MENUS
     ]
-    return [*commands, ADDRESSES_COMMAND]
+    return [*commands, ADDRESSES_COMMAND, *AROUND.values()]
 
 
 def reading_from(version: str, answers: Sequence[Sequence[Reply] | None], host: str = "") -> Reading:
     """A reading from the answers to `reading_commands`; None stands for a menu that does not exist."""
-    *menus, addresses = answers
+    menus, addresses, around = answers[: len(MENUS)], answers[len(MENUS)], answers[len(MENUS) + 1 :]
     return Reading(
         version,
         {menu: list(rows) for menu, rows in zip(MENUS, menus, strict=True) if rows is not None},
         list(addresses or ()),
         host,
+        {menu: list(rows) for menu, rows in zip(AROUND, around, strict=True) if rows is not None},
     )
 
 

@@ -113,4 +113,6 @@ def proplist(menu: str, schema: Schema, rows: Sequence[Row]) -> list[str]:
             names.update(row.initial or {})
     if menu == NETWATCH:
         names.add("status")
+    if menu == "/ip/dns":
+        names.add("dynamic-servers")  # a provider's, by DHCP; shown and never set
     return [".id", "comment", "dynamic", "builtin", "invalid", "inactive", *sorted(names - {"comment"})]

@@ -19,14 +19,17 @@ from anycastlab.routeros.errors import VerifyError
 from anycastlab.routeros.in_use import doubtful, settled, unused
 from anycastlab.routeros.judge import Finding, judge
 from anycastlab.routeros.limits import VERIFY_INTERVAL_S, VERIFY_TIMEOUT_S
+from anycastlab.routeros.look_around import look_around
 from anycastlab.routeros.observe import Observation, observe
-from anycastlab.routeros.planning import plan_site
+from anycastlab.routeros.obstacles import Obstacle
 from anycastlab.routeros.reading import Reading, read
 from anycastlab.routeros.row import Row
+from anycastlab.routeros.rows import desired_rows
 from anycastlab.site.model import Node, Site
 
-Asker = Callable[[str], str | None]
-"""Asks through the service address by `udp` or `tcp` from where a client is; None when answered, else what happened."""
+Asker = Callable[[str, bool], str | None]
+"""Asks through the service address by `udp` or `tcp` from where a client is; None when a node answered, else what
+happened. The second argument says whether the last resort is on: then an answer of the router's is as good."""
 
 Explain = Callable[[Node], str | None]
 """The node's own view of a session that is not there (the last error its bgpd saw), or None. The router shows nothing
@@ -95,9 +98,18 @@ def verify(
     if not Verification(findings).ok:
         reading = read(connection)
         findings = tuple(_with_cause(finding, site, observation, reading, explain) for finding in findings)
-    desired = plan_site(site, reading).desired
+    desired = desired_rows(site, reading.device)
     rows = _rows(desired, settled(connection, desired, clock, sleep))
-    return Verification((*findings, *rows, *(_answers(ask) if ask else ())))
+    around = look_around(site, reading)
+    answers = _answers(ask, observation.redirect_active, around) if ask else ()
+    return Verification((*_obstacles(around), *findings, *rows, *answers))
+
+
+def _obstacles(around: Sequence[Obstacle]) -> Iterator[Finding]:
+    """What of a person's is in the way comes first: it is the cause of whatever else is wrong."""
+    for obstacle in around:
+        text = f"{obstacle.where}: {obstacle.means}"
+        yield Finding("router", "in the way", False, text, obstacle.hint, obstacle.weight != "may")
 
 
 def _with_cause(
@@ -128,7 +140,9 @@ def _rows(desired: Sequence[Row], reading: Reading) -> Iterator[Finding]:
         yield Finding("router", "firewall", False, f"{text}.", hint, required=False)
 
 
-def _answers(ask: Asker) -> Iterator[Finding]:
+def _answers(ask: Asker, last_resort: bool, around: Sequence[Obstacle]) -> Iterator[Finding]:
+    hint = f"Look at {around[0].where}." if around else ""
     for protocol in ("udp", "tcp"):
-        problem = ask(protocol)
-        yield Finding("service", f"answer over {protocol.upper()}", problem is None, problem or "answered")
+        problem = ask(protocol, last_resort)
+        check = f"answer over {protocol.upper()}"
+        yield Finding("service", check, problem is None, problem or "answered", hint if problem else "")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anycastlab.outside_text import one_line
+from anycastlab.outside_text import name, one_line
 from anycastlab.site import Site
 from anycastlab.status import ask
 from anycastlab.status.household import Household, questions
@@ -52,16 +52,32 @@ def ask_household(site: Site, run: RunOnClient) -> tuple[Household, str | None]:
     return Household.of(site, asked, answers), problem
 
 
-def service_asker(site: Site, run: RunOnClient) -> Callable[[str], str | None]:
-    """Asks for the identity through the service address by `udp` or `tcp`; None when answered, else what happened."""
+def stranger(site: Site, address: str, answer: Sequence[str]) -> str | None:
+    """What is wrong with an answer to the identity question that comes from none of the nodes."""
+    if any(list(answer[:1]) == [node.name] for node in site.nodes):
+        return None
+    if answer:
+        return f"{address} is answered by {name(answer[0])!r}, which is none of the nodes"
+    return f"{address} is answered by somebody who is none of the nodes, and the last resort is off"
 
-    def asker(protocol: str) -> str | None:
+
+def service_asker(site: Site, run: RunOnClient) -> Callable[[str, bool], str | None]:
+    """Asks who answers the service address by `udp` or `tcp`; None when a node does, else what happened.
+
+    Only an answer that names a node is one: a rule that sends all DNS elsewhere gets answers, too. With the last resort
+    on (the second argument) the router's is as good.
+    """
+
+    def asker(protocol: str, last_resort: bool) -> str | None:
         asked = [str(address) for address in (site.service.address, site.service.address6) if address]
-        name = site.service.identity_name
-        answers, problem = ask_from(site, run, [[address, name, "TXT", protocol] for address in asked])
+        identity = site.service.identity_name
+        answers, problem = ask_from(site, run, [[address, identity, "TXT", protocol] for address in asked])
         if problem:
             return problem
         silent = [address for address, answer in zip(asked, answers, strict=True) if answer is None]
-        return f"{' and '.join(silent)} gave no answer over {protocol.upper()}" if silent else None
+        if silent:
+            return f"{' and '.join(silent)} gave no answer over {protocol.upper()}"
+        strangers = (stranger(site, address, answer or []) for address, answer in zip(asked, answers, strict=True))
+        return None if last_resort else next((told for told in strangers if told), None)
 
     return asker

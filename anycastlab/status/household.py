@@ -65,6 +65,8 @@ class Household:
     upstreams: tuple[str, ...]
     router_dns: str
     asked: tuple[Asked, ...]
+    nodes: tuple[str, ...] = ()
+    """Names of all nodes; whoever else answers is a stranger."""
 
     @classmethod
     def of(cls, site: Site, asked: Sequence[Question], answers: Sequence[Records]) -> Self:
@@ -74,6 +76,7 @@ class Household:
             service=str(site.service.address),
             upstreams=site.resolver.upstreams,
             router_dns=str(site.resolver.router_dns),
+            nodes=tuple(node.name for node in site.nodes),
             asked=tuple(Asked(question, None if answer is None else tuple(answer)) for question, answer in pairs),
         )
 
@@ -164,7 +167,18 @@ class Household:
             f"Look at upstreams ({names}): is each one right, and is the provider's line up?"
         )
 
+    def _stranger(self) -> Iterator[str]:
+        """An answer is one of a node's. With all nodes silent it is the last resort's, and they are the complaint."""
+        who = self.answered_by
+        if who is not None and self.nodes and who not in self.nodes and any(self.answers(name) for name in self.nodes):
+            shown = "the router" if who == "router" else repr(who)
+            yield (
+                f"The service address {self.service} is answered by {shown}, not by a node, although nodes answer. "
+                "`anycastlab router verify` says what is in the way."
+            )
+
     def _service(self) -> Iterator[str]:
+        yield from self._stranger()
         for asked in self.asked:
             question = asked.question
             if question.node or asked.ok:

@@ -111,7 +111,7 @@ def old_lab(tmp_path: Path) -> Iterator[Lab]:
 
 def test_a_healthy_router_is_healthy_at_once(lab: Lab) -> None:
     before = lab.connection.round_trips
-    outcome = lab.verify(ask=lambda _: None)
+    outcome = lab.verify(ask=lambda *_: None)
     assert outcome.ok, outcome.lines()
     assert {f.check for f in outcome.findings} >= {"bgp", "bfd", "route", "next hops", "filter", "redirect", "rows"}
     assert lab.connection.round_trips - before <= 20
@@ -264,7 +264,7 @@ def test_a_peer_that_bfd_is_forbidden_for_is_named(lab: Lab) -> None:
 
 
 def test_an_answer_that_does_not_come_is_a_failure(lab: Lab) -> None:
-    told = lab.failure(ask=lambda protocol: "no answer in 2 s" if protocol == "tcp" else None)
+    told = lab.failure(ask=lambda protocol, _: "no answer in 2 s" if protocol == "tcp" else None)
     assert told.startswith("service answer over TCP: no answer in 2 s")
 
 

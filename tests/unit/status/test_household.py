@@ -113,3 +113,11 @@ def test_one_node_is_judged_for_itself() -> None:
 def test_no_node_is_blamed_for_a_line_that_is_down() -> None:
     everywhere: dict[tuple[str, str], Records] = {("internet", q.node): None for q in ASKED}
     assert household(everywhere).complaints_of("node01") == []
+
+
+@pytest.mark.parametrize(("answer", "shown"), [([], "the router"), (["pihole"], "'pihole'")])
+def test_who_answers_must_be_a_node_while_nodes_answer(answer: list[str], shown: str) -> None:
+    """A rule that sends all DNS to another resolver: there are answers, and none of them is a node's."""
+    (complaint,) = household({("identity", ""): answer}).complaints()
+    assert f"is answered by {shown}, not by a node, although nodes answer" in complaint
+    assert "`anycastlab router verify`" in complaint

@@ -49,7 +49,10 @@ class Scene:
     def of(cls, site: Site, reading: Reading) -> Scene:
         around = reading.around
         lists = InterfaceLists.of(around.get("/interface/list", ()), around.get("/interface/list/member", ()))
-        clients = tuple((network, _interface_to(network, reading)) for network in site.router.lan_networks)
+        # A subnet of the nodes' own has no clients to speak of.
+        theirs = {node.network for node in site.nodes} if site.layout == "routed" else set()
+        networks = [network for network in site.router.lan_networks if network not in theirs]
+        clients = tuple((network, _interface_to(network, reading)) for network in networks or site.router.lan_networks)
         return cls(site, reading, lists, clients)
 
     def interface_of(self, node: Node) -> str:

@@ -12,7 +12,7 @@ from tasks.barrier import barrier
 from tasks.check import check
 from tasks.lab import surroundings
 from tasks.node import fresh_nodes, serving_node
-from tasks.router import router, router_first
+from tasks.router import newcomers, router, router_first
 
 site = from_inventory(inventory)  # everything is validated before the first operation
 take_turn(site)  # nobody else changes this home until the run has ended
@@ -23,6 +23,8 @@ barrier("the router was looked at")
 
 fresh_nodes(site)  # nodes that serve nobody yet: all at once
 barrier("nodes that serve nobody are set up")
+newcomers(site)  # the router learns them before a node that serves withdraws for its change
+barrier("new nodes serve")
 
 # Nodes that serve somebody: one at a time, by name. A plain loop would be a cycle: pyinfra tells operations by line.
 for node in host.loop(site.nodes):

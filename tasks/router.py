@@ -6,7 +6,8 @@ from pyinfra import host, inventory
 from pyinfra.api import deploy
 from pyinfra.api.exceptions import ConnectError
 
-from anycastlab.routeros.operations import configure, look_first
+from anycastlab.routeros.operations import configure, learn_newcomers, look_first
+from anycastlab.routeros.verify import Asker
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.status.asking import service_asker
@@ -20,10 +21,24 @@ def router(site: Site) -> None:
         _router(site=site)
 
 
+def newcomers(site: Site) -> None:
+    """The router learns new nodes, and they serve, before one that serves already is touched."""
+    if "router" in host.groups:
+        _newcomers(site=site)
+
+
+@deploy("Router")
+def _newcomers(site: Site) -> None:
+    learn_newcomers(name="Learn new nodes", site=site, ask=_ask(site), explain=explainer(_on_node))
+
+
 @deploy("Router")
 def _router(site: Site) -> None:
-    ask = service_asker(site, on_client) if site.lab is not None else None
-    configure(name="Configure", site=site, ask=ask, explain=explainer(_on_node))
+    configure(name="Configure", site=site, ask=_ask(site), explain=explainer(_on_node))
+
+
+def _ask(site: Site) -> Asker | None:
+    return service_asker(site, on_client) if site.lab is not None else None
 
 
 def router_first(site: Site) -> None:

@@ -24,6 +24,7 @@ from anycastlab.routeros.apply import Check, apply
 from anycastlab.routeros.connection import Connection, router_label
 from anycastlab.routeros.errors import NoCredentials, RouterError, RouterUnreachable
 from anycastlab.routeros.facts import RouterMenus, RouterVersion
+from anycastlab.routeros.newcomers import plan_newcomers
 from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
 from anycastlab.routeros.reading import Reading, fresh, read, reading_from
@@ -103,6 +104,30 @@ def _in_the_way(planned: Planned) -> str:
         return ""
     more = f" (There are {len(found) - 1} more: `anycastlab router plan` names them.)" if len(found) > 1 else ""
     return f"Router {planned.reading.host}: {found[0]}{more}"
+
+
+@operation()
+def learn_newcomers(
+    site: Site, ask: Asker | None = None, explain: Explain | None = None
+) -> Generator[FunctionCommand, None, None]:
+    """Makes a router that knows some of the nodes know the others, too, and waits until they serve; see `newcomers`.
+
+    What it adds is part of `configure`'s plan, so that it is planned there alone.
+
+    + site: everything about this home
+    + ask, explain: as for `configure`
+    """
+    if not context.state.is_executing:
+        return
+    if host.get_fact(RouterVersion) is None:
+        host.noop("no router is there yet")
+        return
+    reading = _reading()
+    planned = plan_newcomers(site, plan_site(site, reading, originals.load(state_dir(), reading.host)))
+    if not planned.changes:
+        host.noop("no new nodes beside known ones")
+        return
+    yield FunctionCommand(_apply, (planned, site, True, ask, explain), {})
 
 
 @operation()

@@ -55,6 +55,8 @@ class Questions:
     resolver: Question = Question(interval_s=0.3, timeout_s=0.3, rise=2, fall=3)
     local: Question = Question(interval_s=0.3, timeout_s=0.3, rise=2, fall=3)
     wan: Question = Question(interval_s=15.0, timeout_s=6.0, rise=1, fall=2)
+    outside: Question = Question(interval_s=2.0, timeout_s=0.5, rise=1, fall=3)
+    """Put to the peers: does my resolver answer you? The timeout holds theirs (`guard.ask_timeout_s`) and the way."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class ProbeConfig:
             _address("frr.neighbors", neighbor)
         for key in ("resolver_port", "metrics_port"):
             _between(key, getattr(self, key), 1, 65535)
-        for name in ("resolver", "local", "wan"):
+        for name in ("resolver", "local", "wan", "outside"):
             getattr(self.questions, name).check(f"questions.{name}")
         for key in ("latency", "hold_down", "guard", "effect"):
             getattr(self, key).check(key)

@@ -5,6 +5,7 @@
     wrong    it answers, but not what it must: REFUSED, SERVFAIL, a blocked probe name, another node's name
     local    the path behind the router's names does not answer
     slow     it answers, too late
+    outside  it answers itself, and no other node that asked: a firewall on this one
 
 Only `dead` is certain to be this node's own trouble. Every other may hit all nodes at the same moment.
 """
@@ -32,6 +33,7 @@ class Ailment(enum.Enum):
     WRONG = "wrong"
     LOCAL = "local"
     SLOW = "slow"
+    OUTSIDE = "outside"
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class Health:
         self.resolver = Streak(config.questions.resolver)
         self.local = Streak(config.questions.local)
         self.wan = Streak(config.questions.wan)
+        self.outside = Streak(config.questions.outside)
+        self.outside_awaited = False
+        """The first word of the peers is still to come; a node that nobody reaches must not begin by announcing."""
         self.window = Window(config.latency)
         self.last_answer = now
         """When the resolver last answered anything, however late or wrong."""
@@ -152,6 +157,15 @@ class Health:
     def on_wan(self, result: Result) -> None:
         self.wan.feed(result)
 
+    def on_outside(self, result: Result | None) -> None:
+        """What the peers saw of this node's resolver; None when none of them said anything."""
+        if result is None:
+            self.outside_awaited = False
+        elif result.sent >= self._ignore_before:
+            self.outside.feed(result)
+            if self.outside.good is not None:
+                self.outside_awaited = False
+
     def on_late_answer(self, at: float) -> None:
         """The resolver answered a query that was already counted as failed: alive, though slow."""
         self.last_answer = max(self.last_answer, at)
@@ -163,10 +177,13 @@ class Health:
         self.resolver.forget()
         self.local.forget()
         self.window.forget()
+        self.outside.run_bad = 0  # what peers missed meanwhile; that a firewall stood there is not forgotten
 
     @property
     def known(self) -> bool:
         """Enough results for a first opinion."""
+        if self.outside_awaited and self.resolver.good:
+            return False
         return self.resolver.good is not None and (self.local.good is not None or self.resolver.good is False)
 
     def dead(self, now: float) -> bool:
@@ -188,15 +205,21 @@ class Health:
             return Ailment.LOCAL
         if self.window.slow:
             return Ailment.SLOW
+        if self.outside.good is False:
+            return Ailment.OUTSIDE
         return None
 
     def recovering(self, ailment: Ailment) -> bool:
         """The last answer to the question behind it was good, but not yet enough of them."""
         if ailment is Ailment.SLOW:
             return False
-        return (self.local if ailment is Ailment.LOCAL else self.resolver).run_ok > 0
+        return self.asked(ailment).run_ok > 0
+
+    def asked(self, ailment: Ailment) -> Streak:
+        """The question behind an ailment."""
+        return {Ailment.LOCAL: self.local, Ailment.OUTSIDE: self.outside}.get(ailment, self.resolver)
 
     @property
     def fit(self) -> bool:
         """Nothing is wrong and the last answers in a row say so."""
-        return bool(self.resolver.good and self.local.good and not self.window.slow)
+        return bool(self.resolver.good and self.local.good and not self.window.slow and self.outside.good is not False)

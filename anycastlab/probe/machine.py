@@ -3,10 +3,10 @@
 Two kinds of reasons to stay out:
 
 * **Its own**: the resolver is dead, is about to stop, or the operator drained the node. Out, whoever else is left.
-* **Possibly shared**: silent, wrong, `.lan` lost, slow (`health.Ailment`). The cause may sit in the router, in a
-  blocklist or in a flood, and then every node sees it at once. A node may be out for such a cause only while it holds
-  a **promise** from a peer: that peer announces (FRR says so), nothing ails it, it answered the very same question when
-  asked directly, and it will not itself leave for a shareable cause while the promise lasts.
+* **Possibly shared**: silent, wrong, `.lan` lost, slow, unreachable for others (`health.Ailment`). The cause may sit in
+  the router, in a blocklist or in a flood, and then every node sees it at once. A node may be out for such a cause only
+  while it holds a **promise** from a peer: that peer announces (FRR says so), nothing ails it, it answered the very
+  same question when asked directly, and it will not itself leave for a shareable cause while the promise lasts.
 
 Why never all at once: a node that gave a promise does not leave for a shareable cause before the promise ends, and a
 node whose promise ends without renewal goes back first. So behind every node that is out for a shareable cause stands
@@ -45,6 +45,7 @@ class Cause(enum.Enum):
     WRONG = "resolver-wrong"
     LOCAL = "local-path"
     SLOW = "slow"
+    OUTSIDE = "unreachable"  # it answers itself, and no other node
     NOBODY_ELSE = "nobody-else"  # something ails it, but no peer can take over
     LOWERED = "lowered"  # something outside the probe took the link down
     HELD = "held-down"  # healthy again, waiting because of earlier changes
@@ -55,6 +56,7 @@ OF_AILMENT = {
     Ailment.WRONG: Cause.WRONG,
     Ailment.LOCAL: Cause.LOCAL,
     Ailment.SLOW: Cause.SLOW,
+    Ailment.OUTSIDE: Cause.OUTSIDE,
 }
 # A person's will. Neither the way out nor the way back from it counts as flapping; what was counted before stays.
 PLANNED = frozenset({Cause.DRAINED, Cause.STOPPING})
@@ -352,8 +354,7 @@ class Machine:
         own = self.health.ailment
         if own is not None or not self.health.fit:
             return f"ailing itself ({own.value if own else 'unknown'})"
-        asked = self.health.local if ailment is Ailment.LOCAL else self.health.resolver
-        if asked.run_bad:
+        if self.health.asked(ailment).run_bad:
             return "has just failed the same question"
         return ""
 
@@ -364,6 +365,9 @@ class Machine:
             return f"{health.local.run_bad} local names in a row unanswered ({detail})"
         if ailment is Ailment.SLOW:
             return f"p95 of the last answers {1000 * (health.window.p95_s or 0):.0f} ms"
+        if ailment is Ailment.OUTSIDE:
+            detail = health.outside.last.detail if health.outside.last else ""
+            return f"no other node gets an answer from the resolver here, is there a firewall? ({detail})"
         detail = health.resolver.last.detail if health.resolver.last else ""
         if ailment is Ailment.WRONG:
             return f"{health.resolver.run_bad} wrong answers in a row ({detail})"

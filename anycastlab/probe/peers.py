@@ -61,8 +61,10 @@ class Peers:
         on_request: OnRequest,
         on_revoked: Callable[[str], None],
         on_verdict: Callable[[Verdict], None],
+        on_look: Callable[[Peer, dict[str, Any]], None],
     ) -> None:
         self._loop = loop
+        self._on_look = on_look
         self._config = config
         self._on_request = on_request
         self._on_revoked = on_revoked
@@ -116,10 +118,11 @@ class Peers:
             nonce = self._granted.pop(peer.name, None) if peer.name in names else None
             if nonce is not None:
                 # Twice: there is no answer to it, and one lost packet would leave the service to nobody for seconds.
-                self._send(peer, {"op": "revoke", "nonce": nonce})
-                self._send(peer, {"op": "revoke", "nonce": nonce})
+                self.send(peer, {"op": "revoke", "nonce": nonce})
+                self.send(peer, {"op": "revoke", "nonce": nonce})
 
-    def _send(self, peer: Peer, message: dict[str, Any]) -> None:
+    def send(self, peer: Peer, message: dict[str, Any]) -> None:
+        """One sealed datagram; it may be lost, and nobody hears of that."""
         if not self._keys:
             return  # as good as lost
         whole = {"v": VERSION, "from": self._config.node, "to": peer.name, **message}
@@ -172,6 +175,8 @@ class Peers:
             asking.again(str(fresh)[:64])
         elif op == "stay" and (asking := self._open.get(nonce)) and asking.peer is peer:
             asking.said(message.get("yes") is True, one_line(str(message.get("why", "")), _MOST_WHY))
+        elif op in ("see?", "seen"):
+            self._on_look(peer, message)
         elif op == "stay?":
             self._answer(peer, nonce[:32], fresh, message.get("ailment"))
 
@@ -186,13 +191,13 @@ class Peers:
             word = secrets.token_hex(8)
             self._fresh[peer.name] = word, now + FRESH_S
         if fresh != word:
-            self._send(peer, {"op": "again", "nonce": nonce, "fresh": word})
+            self.send(peer, {"op": "again", "nonce": nonce, "fresh": word})
             return
         del self._fresh[peer.name]
         yes, why = self._on_request(peer.name, ailment)
         if yes:
             self._granted[peer.name] = nonce
-        self._send(peer, {"op": "stay", "nonce": nonce, "yes": yes, "why": one_line(why, _MOST_WHY)})
+        self.send(peer, {"op": "stay", "nonce": nonce, "yes": yes, "why": one_line(why, _MOST_WHY)})
 
     def _take_back(self, peer: Peer, nonce: str) -> None:
         asked = self._asked[peer.name]
@@ -240,7 +245,7 @@ class _Asking:
     def again(self, fresh: str) -> None:
         """Put the question, with the word that the peer gave for it; the first time there is none."""
         message = {"op": "stay?", "nonce": self._nonce, "ailment": self.ailment.value, "fresh": fresh}
-        self._owner._send(self.peer, message)
+        self._owner.send(self.peer, message)
 
     def said(self, yes: bool | None, why: str) -> None:
         self._timer.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 
 from anycastlab.probe import publish
 from anycastlab.probe.checks import Query, Repeated, identity, random_local, random_public
-from anycastlab.probe.config import ProbeConfig
+from anycastlab.probe.config import Peer, ProbeConfig
 from anycastlab.probe.effect import CallForHelp, Follower, Route, SetLink, ShutNeighbors, Step
 from anycastlab.probe.frr import Bgpd
 from anycastlab.probe.health import Health, Result, Streak
@@ -18,6 +18,7 @@ from anycastlab.probe.link import Link
 from anycastlab.probe.loop import Loop, Timer
 from anycastlab.probe.machine import Ask, Cause, Change, Machine, Order, Revoke
 from anycastlab.probe.notify import Notifier
+from anycastlab.probe.outside import Outside
 from anycastlab.probe.peers import Peers
 from anycastlab.probe.process import Watch
 
@@ -32,6 +33,7 @@ STOP_AFTER_S = 0.3
 # A stopping probe that peers rely on stays this long after it told them: their link goes up and the router hears of it.
 HAND_OVER_S = 0.4
 STATE_VERSION = 1
+QUESTIONS = ("resolver", "local", "wan", "outside")
 
 
 class Probe:
@@ -54,9 +56,11 @@ class Probe:
         self._link = Link(loop, config.link, self._link_seen, self._link_failed)
         self._process = Watch(loop, config.resolver_cgroup, self._resolver_ended)
         self._bgpd = Bgpd(loop, config)
-        self._peers = Peers(loop, config, self._stay_requested, self._revoked, self._verdict)
+        self._peers = Peers(loop, config, self._stay_requested, self._revoked, self._verdict, self._looked)
+        self._outside = Outside(loop, config, self._peers.send, self._seen)
+        self._health.outside_awaited = bool(config.peers)
         self._metrics: publish.MetricsServer | None = None
-        self._counts: dict[str, Counter[str]] = {name: Counter() for name in ("resolver", "local", "wan")}
+        self._counts: dict[str, Counter[str]] = {name: Counter() for name in QUESTIONS}
         self._changes = 0
         self._lateness_s = 0.0
         self._deciding = False
@@ -86,6 +90,8 @@ class Probe:
         # Out of step with the first question, so that a dead resolver is seen as that and not as a lost local path.
         Repeated(loop, questions.local, own, local, self._local_result, questions.local.interval_s / 2)
         Repeated(loop, questions.wan, own, public, self._wan_result, 1.0)
+        if config.peers:
+            loop.every(questions.outside.interval_s, self._outside.ask)
         self._tick_timer = loop.call_later(TICK_S, self._tick)
         loop.every(PUBLISH_S, self._publish, PUBLISH_S)
         loop.every(REFRESH_S, self._link.refresh, REFRESH_S)
@@ -102,13 +108,26 @@ class Probe:
     # What happens
 
     def _resolver_result(self, result: Result) -> None:
+        was_good = self._health.resolver.good
         self._note_result("resolver", self._health.resolver, result, lambda: self._health.on_resolver(result))
+        if self._health.resolver.good and not was_good:
+            self._outside.ask()  # it has just come up: the peers' last look may have been too early
 
     def _local_result(self, result: Result) -> None:
         self._note_result("local", self._health.local, result, lambda: self._health.on_local(result))
 
     def _wan_result(self, result: Result) -> None:
         self._note_result("wan", self._health.wan, result, lambda: self._health.on_wan(result))
+
+    def _looked(self, peer: Peer, message: dict[str, Any]) -> None:
+        self._outside.take(peer, message)
+
+    def _seen(self, result: Result | None) -> None:
+        if result is None:
+            self._health.on_outside(None)
+            self._decide()
+        else:
+            self._note_result("outside", self._health.outside, result, lambda: self._health.on_outside(result))
 
     def _note_result(self, name: str, streak: Streak, result: Result, feed: Any) -> None:
         self._counts[name][result.outcome.value] += 1
@@ -325,7 +344,7 @@ class Probe:
         """Everything, as written to the state file. Ages in seconds; `since` and `written` in Unix time, for people."""
         now, wall = self._loop.now(), time.time()
         machine, follower, health = self._machine, self._follower, self._health
-        streaks = {"resolver": health.resolver, "local": health.local, "wan": health.wan}
+        streaks = dict(zip(QUESTIONS, (health.resolver, health.local, health.wan, health.outside), strict=True))
         return {
             "version": STATE_VERSION,
             "node": self._config.node,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dns.message
 import dns.rrset
@@ -16,9 +17,10 @@ import pytest
 
 from anycastlab.probe import seal
 from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
-from anycastlab.probe.health import Ailment
+from anycastlab.probe.health import Ailment, Outcome, Result
 from anycastlab.probe.loop import Loop
 from anycastlab.probe.machine import Verdict
+from anycastlab.probe.outside import Outside
 from anycastlab.probe.peers import MOST, Peers, parse
 
 ADDRESSES = {"node01": "127.1.0.1", "node02": "127.1.0.2"}
@@ -43,12 +45,19 @@ class End:
     revoked: list[str] = field(default_factory=list)
     asked: list[tuple[str, Ailment]] = field(default_factory=list)
     says: str | None = "itself"
+    looks: list[str] = field(default_factory=list)
+    seen: list[Result | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self.resolver.bind((self.config.address, self.config.resolver_port))
         self.loop.on_readable(self.resolver, self._resolve)
-        self.peers = Peers(self.loop, self.config, self._request, self.revoked.append, self.verdicts.append)
+        self.peers = Peers(self.loop, self.config, self._request, self.revoked.append, self.verdicts.append, self._look)
+        self.outside = Outside(self.loop, self.config, self.peers.send, self.seen.append)
+
+    def _look(self, peer: Peer, message: dict[str, Any]) -> None:
+        self.looks.append(str(message["op"]))
+        self.outside.take(peer, message)
 
     def knows(self, *keys: seal.Key) -> str:
         """It has these keys now; what it complains about."""
@@ -336,3 +345,50 @@ def test_a_node_without_a_key_says_so_and_talks_when_it_has_one(
     assert pair.two.knows(OLD) == ""
     pair.one.verdicts.clear()
     assert ask(pair).promised
+
+
+# From outside -------------------------------------------------------------------------------------------------------
+
+
+def look(pair: Pair) -> Result | None:
+    before = len(pair.one.seen)
+    pair.one.outside.ask()
+    pair.run_until(lambda: len(pair.one.seen) > before)
+    return pair.one.seen[before]
+
+
+def test_a_peer_says_that_it_gets_an_answer(pair: Pair) -> None:
+    found = look(pair)
+    assert found is not None
+    assert (found.ok, found.detail) == (True, "node02")
+    assert pair.two.looks == ["see?"]
+
+
+@pytest.mark.parametrize("says", [None, "node02"], ids=["a firewall", "another node"])
+def test_a_resolver_that_answers_nobody_else_is_told_so(pair: Pair, says: str | None) -> None:
+    pair.one.says = says
+    found = look(pair)
+    assert found is not None
+    assert found.outcome is Outcome.SILENT
+    assert found.detail.startswith("node02: ")
+
+
+def test_peers_that_say_nothing_are_no_verdict(pair: Pair) -> None:
+    pair.two.knows(seal.Key(b"x" * seal.KEY_BYTES))
+    assert look(pair) is None
+    assert pair.two.looks == []
+
+
+def test_who_asks_too_often_is_not_looked_at_again(pair: Pair) -> None:
+    peer = pair.one.config.peers[0]
+    for number in range(20):
+        pair.one.peers.send(peer, {"op": "see?", "nonce": f"{number}"})
+    pair.run_until(lambda: False, 0.3)
+    assert len(pair.two.looks) == 20
+    assert pair.one.looks == ["seen"]
+
+
+def test_what_was_not_asked_for_is_not_believed(pair: Pair) -> None:
+    pair.two.peers.send(pair.two.config.peers[0], {"op": "seen", "nonce": "", "yes": False, "why": "x"})
+    pair.run_until(lambda: pair.one.looks, 0.5)
+    assert pair.one.seen == []

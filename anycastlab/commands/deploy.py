@@ -27,7 +27,7 @@ def up(inventory: str, data: tuple[str, ...], limit: tuple[str, ...], verbose: b
     story, code = _run(inventory, DEPLOY, data, limit, ["-y", *(["-v"] if verbose else [])], verbose=verbose)
     if code == OK:
         click.echo(closing(story))
-        for text in story.closings[1:]:
+        for text in story.closings:
             click.echo(text)
     return code
 

@@ -48,6 +48,7 @@ from anycastlab.run.messages import (
     Finished,
     Machines,
     Message,
+    Outcome,
     Planned,
     Said,
     Stage,
@@ -199,6 +200,10 @@ class _Run:
     def change(self, host: str, summary: str, details: list[str]) -> None:
         """See `tell.Teller`."""
         self._send(Change(self._labels[host], summary, tuple(details)))
+
+    def outcome(self, words: str) -> None:
+        """See `tell.Teller`."""
+        self._send(Outcome(words))
 
     def closing(self, sentence: str) -> None:
         """See `tell.Teller`."""

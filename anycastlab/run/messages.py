@@ -58,8 +58,15 @@ class Said:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What came of the run: the beginning of its last sentence."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class Closing:
-    """Something to know at the end."""
+    """Something else to know at the end."""
 
     text: str
 
@@ -86,9 +93,10 @@ class Finished:
     ok: bool
 
 
-Message = Machines | Stage | Begun | Ended | Change | Said | Closing | Planned | Asking | Finished
+Message = Machines | Stage | Begun | Ended | Change | Said | Outcome | Closing | Planned | Asking | Finished
 _KINDS: dict[str, type[Message]] = {
-    kind.__name__: kind for kind in (Machines, Stage, Begun, Ended, Change, Said, Closing, Planned, Asking, Finished)
+    kind.__name__: kind
+    for kind in (Machines, Stage, Begun, Ended, Change, Said, Outcome, Closing, Planned, Asking, Finished)
 }
 
 

@@ -14,6 +14,7 @@ from anycastlab.run.messages import (
     Finished,
     Machines,
     Message,
+    Outcome,
     Planned,
     Said,
     Stage,
@@ -60,6 +61,7 @@ class Story:
         self.warnings: list[str] = []
         self.errors: list[str] = []
         """What ended the run and belongs to no machine."""
+        self.outcome = ""
         self.closings: list[str] = []
         self.planned: Planned | None = None
         self.finished: Finished | None = None
@@ -83,6 +85,8 @@ class Story:
                 self.machine(name).details += details
             case Said():
                 self._said(message)
+            case Outcome(words):
+                self.outcome = words
             case Closing(text):
                 if text not in self.closings:
                     self.closings.append(text)
@@ -159,7 +163,7 @@ def closing(story: Story, done: str = "changed") -> str:
     """The last sentence: who answers, and what was changed."""
     names = [machine.name for machine in story.changed()]
     changes = f"{done}: {', '.join(names)}" if names else f"nothing {done}"
-    return sentence([*story.closings[:1], changes])
+    return sentence([story.outcome, changes] if story.outcome else [changes])
 
 
 def sentence(parts: Iterable[str]) -> str:

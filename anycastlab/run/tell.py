@@ -22,8 +22,11 @@ class Teller(Protocol):
     def change(self, host: str, summary: str, details: list[str]) -> None:
         """`host` (pyinfra's name) is going to be changed: in one line, and in all."""
 
+    def outcome(self, words: str) -> None:
+        """What came of the run: the beginning of its last sentence."""
+
     def closing(self, sentence: str) -> None:
-        """Something to know at the end of the run."""
+        """Something else to know at the end of the run."""
 
 
 class _Log:
@@ -33,6 +36,9 @@ class _Log:
         context.host.log(f"Will {summary}")
         for line in details:
             context.host.log(coloured(line))
+
+    def outcome(self, words: str) -> None:
+        logger.info(words)
 
     def closing(self, sentence: str) -> None:
         logger.info(sentence)
@@ -57,8 +63,13 @@ def change(summary: str, details: Callable[[], Iterable[str]] = tuple) -> None:
         _teller.change(context.host.name, summary, shown)
 
 
+def outcome(words: str) -> None:
+    """Say what came of the run, without a full stop: "10.1.9.53 answered by node03"."""
+    _teller.outcome(words)
+
+
 def closing(sentence: str) -> None:
-    """Say something that a person should read last."""
+    """Say something else that a person should read last."""
     _teller.closing(sentence)
 
 

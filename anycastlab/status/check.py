@@ -16,6 +16,7 @@ from pyinfra import context, host, inventory, logger
 from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.exceptions import ConnectError, NoHostError
 
+from anycastlab.node import web_page
 from anycastlab.run import tell
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
@@ -39,7 +40,7 @@ def household_is_answered(site: Site) -> Generator[FunctionCommand, None, None]:
         return  # what is planned may not be there yet, and a check is no change
     found = _household(site)
     if found is not None and found.ok:
-        _tell(found)
+        _tell(site, found)
         host.noop(found.sentence())
         return
     yield FunctionCommand(_wait_for_household, (site,), {})
@@ -59,10 +60,12 @@ def answers_others(site: Site, node: Node) -> Generator[FunctionCommand, None, N
     yield FunctionCommand(_wait_for_node, (site, node), {})
 
 
-def _tell(found: Household) -> None:
-    tell.closing(f"{found.service} answered by {found.answered_by}")
+def _tell(site: Site, found: Household) -> None:
+    tell.outcome(f"{found.service} answered by {found.answered_by}")
     sentence = found.sentence()
     tell.closing(f"{sentence[0].upper()}{sentence[1:]}.")
+    if page := web_page.sentence(site):
+        tell.closing(page)
 
 
 def _household(site: Site) -> Household | None:
@@ -103,7 +106,7 @@ def _wait_for_household(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG
         return _failed(host, [f"{sentence} `anycastlab status` says more."])
     if not _until(lambda: (seen := looked()) is not None and seen.ok, ALL_ANSWERS_LIMIT_S) and found is not None:
         return _failed(host, found.complaints())
-    _tell(found)
+    _tell(site, found)
     return True
 
 

@@ -92,6 +92,9 @@ class Listener:
         assert host
         self.summary, self.details = summary, "\n".join(details)
 
+    def outcome(self, words: str) -> None:
+        raise AssertionError(f"nothing has come to an end: {words}")
+
     def closing(self, sentence: str) -> None:
         raise AssertionError(f"nothing has come to an end: {sentence}")
 

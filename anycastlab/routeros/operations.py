@@ -201,6 +201,7 @@ def _apply(
             before = _serving(connection, site)
         originals.remember(state_dir(), planned)
         _run(connection, planned, host, site, verified if check else None)
+        originals.settle(state_dir(), planned)
 
     return _told(host, run)
 

@@ -1,6 +1,7 @@
-"""The settings a router had before we first changed them, kept on the control machine for removal.
+"""What a router had before we first changed it, kept on the control machine so that it can be given back.
 
 Settings menus have no comments, so the router itself cannot tell. Only the first value is kept: later runs find ours.
+Beside them stand rows that a person handed over, and which rows are our own (`handover`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from anycastlab import private_file
+from anycastlab.routeros import handover
 from anycastlab.routeros.backup import directory
+from anycastlab.routeros.errors import RouterError
 from anycastlab.routeros.plan import Change
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.row import SETTINGS
@@ -20,7 +24,7 @@ Values = Mapping[str, Mapping[str, str]]
 
 
 def load(state: Path, host: str) -> Values:
-    """Menu → property → value; empty when nothing is known."""
+    """Menu or key of a row → property → value; empty when nothing is known."""
     try:
         data = json.loads((directory(state, host) / FILE_NAME).read_bytes())
     except (OSError, ValueError):
@@ -29,20 +33,36 @@ def load(state: Path, host: str) -> Values:
 
 
 def remember(state: Path, planned: Planned) -> None:
-    """Adds the old value of every setting the plan changes and that is not known yet."""
-    host = planned.reading.host
+    """Before a change: adds the old value of every setting it touches, and every row that was handed over to us."""
+    host, menus = planned.reading.host, planned.reading.menus
     known = {menu: dict(values) for menu, values in load(state, host).items()}
     for step in planned.plan.of(Change):
         if step.row.menu in SETTINGS:
             for changed in step.properties:
                 if changed.old is not None:
                     known.setdefault(step.row.menu, {}).setdefault(changed.name, changed.old)
-    if known:
-        folder = directory(state, host)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = folder / f".{FILE_NAME}.new"
-        new.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        new.replace(folder / FILE_NAME)
+    known |= dict(handover.handed_over(menus, known))
+    known.setdefault(handover.MADE, handover.made_before(menus))
+    _save(state, host, known)
+
+
+def settle(state: Path, planned: Planned) -> None:
+    """After a change that was kept: which rows are ours, and which were given back."""
+    host = planned.reading.host
+    _save(state, host, handover.settled(planned.plan, load(state, host)))
+
+
+def _save(state: Path, host: str, known: Values) -> None:
+    """Rows may hold keys."""
+    path = directory(state, host) / FILE_NAME
+    try:
+        private_file.replace(path, json.dumps(known, indent=1))
+    except OSError as error:
+        raise RouterError(
+            f"What router {host} was like before cannot be written to {path}: {error.strerror}.",
+            "Make room, or set ANYCASTLAB_STATE to another folder.",
+            host,
+        ) from error
 
 
 def forget(state: Path, host: str) -> None:

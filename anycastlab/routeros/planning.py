@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from anycastlab.routeros import handover
 from anycastlab.routeros.backup import Backup, desired_from
 from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.foreign import check_foreign
@@ -14,7 +15,7 @@ from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.redirect import mends
 from anycastlab.routeros.row import Row
-from anycastlab.routeros.rows import Device, desired_rows
+from anycastlab.routeros.rows import Device, check, desired_rows
 from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.routeros.rows_settings import given_back
 from anycastlab.site.model import Site
@@ -43,11 +44,11 @@ class Planned:
 
 
 Originals = Mapping[str, Mapping[str, str]]
-"""Menu → property → value before our first change (`anycastlab.routeros.originals`)."""
+"""Menu, or key of a row that was handed over → property → value before our first change (`originals`, `handover`)."""
 
 
 def plan_site(site: Site, reading: Reading, originals: Originals | None = None) -> Planned:
-    """The plan of a deploy; a setting that is not needed any more gets back its value of `originals`.
+    """The plan of a deploy; what is not needed any more and was not ours gets back its values of `originals`.
 
     Raises RouterError for an unsupported version and PlanError for contradictions.
     """
@@ -62,7 +63,8 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
             raise PlanError(f"Router {reading.host}: {obstacle.where}: {obstacle.means}", obstacle.hint, reading.host)
     notes += [str(obstacle) for obstacle in found]
     planned = _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
-    planned = replace(planned, obstacles=found)
+    back = handover.given_back(planned.plan, originals or {}, reading.menus)
+    planned = replace(planned, plan=back, obstacles=found)
     if any(isinstance(step, Add | Change | Move) and step.row.menu == NETWATCH for step in planned.plan.steps):
         return planned  # netwatch begins anew, and its first result sets the redirect
     return replace(planned, plan=replace(planned.plan, steps=(*planned.plan.steps, *mends(desired, reading.menus))))
@@ -80,15 +82,26 @@ def _ipv6_notes(device: Device) -> list[str]:
 def plan_removal(site: Site, reading: Reading, originals: Originals) -> Planned:
     """Own rows go; a setting that still has our value gets back the one it had before (`originals`)."""
     del site
-    return _planned(given_back(reading.menus, originals, ()), reading, ())
+    planned = _planned(given_back(reading.menus, originals, ()), reading, ())
+    return replace(planned, plan=handover.given_back(planned.plan, originals, reading.menus))
 
 
 def plan_restore(backup: Backup, reading: Reading) -> Planned:
-    """The plan that puts a backup back."""
+    """The plan that puts a backup back. Raises PlanError when this version does not take its rows."""
     notes = [f"puts back the state of {backup.taken_at}"]
+    desired = desired_from(backup)
     if backup.version != reading.version:
+        caps = reading.capabilities
+        if problems := list(check(desired, caps.schema)):
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise PlanError(
+                f"The backup is from RouterOS {backup.version}; {caps.version.number} does not take its rows: "
+                f"{problems[0]}{more}.",
+                "`anycastlab up` writes the rows of this version. Nothing was changed.",
+                reading.host,
+            )
         notes.append(f"the backup is from RouterOS {backup.version}; this is {reading.version}")
-    return _planned(desired_from(backup), reading, notes)
+    return _planned(desired, reading, notes)
 
 
 def _planned(desired: Sequence[Row], reading: Reading, notes: Sequence[str]) -> Planned:

@@ -365,6 +365,35 @@ def test_an_interface_that_is_not_there_is_a_wrong_name_and_no_matter_of_the_ver
     assert "version" not in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("saved", "now", "told"),
+    [
+        ("7.19.6", "7.22.3", r"RouterOS 7\.19\.6.*; 7\.22\.3 does not take its rows: /routing/bgp/connection has no"),
+        ("7.22.3", "7.19.6", "does not take its rows: /routing/bgp/instance does not exist"),
+        ("7.22.3", "7.24", ""),
+    ],
+)
+def test_a_backup_of_another_version_is_checked_before_it_is_offered(
+    saved: str, now: str, told: str, tmp_path: Path
+) -> None:
+    with home(saved) as router:
+        path = deploy(router, make_site(), tmp_path).backup
+        connection = connect(router)
+        apply(connection, plan_removal(make_site(), read(connection), {}), tmp_path)
+        (path,) = set(tmp_path.glob("routers/*/*.json")) - {path}
+        connection.close()
+    with home(now) as router:
+        connection = connect(router)
+        if told:
+            with pytest.raises(PlanError, match=told) as caught:
+                plan_restore(backups.load(path), read(connection))
+            assert "anycastlab up" in caught.value.hint
+        else:
+            apply(connection, plan_restore(backups.load(path), read(connection)), tmp_path)
+        connection.close()
+        assert bool(router.writes()) == (not told)
+
+
 def test_without_room_for_the_backup_nothing_is_changed(tmp_path: Path) -> None:
     blocker = tmp_path / "routers"
     blocker.write_text("a file where a folder has to be")

@@ -1,12 +1,15 @@
-"""The certificate of DNS over TLS at the service address: made once, kept with the other secrets.
+"""The certificate of DNS over TLS at the service address and of AdGuard Home's web page on each node.
 
-One for all nodes, because a client must not notice which node answers. Self-signed: a home has no name a public
-authority would sign; clients pin it or trust this one certificate.
+Made once and kept with the other secrets. One for all nodes, because a client must not notice which node answers.
+Self-signed: a home has no name a public authority would sign; clients pin its key or trust this one certificate. When
+an address is added it is issued anew with the same key, so that a pinned key stays right (RFC 7858, 4.2).
 """
 
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from cryptography import x509
@@ -19,6 +22,8 @@ from anycastlab.node.errors import NodeError
 from anycastlab.node.render import Certificate
 from anycastlab.paths import state_dir
 from anycastlab.site import Site
+
+Address = IPv4Address | IPv6Address
 
 _VALID: Final = datetime.timedelta(days=3650)  # nothing renews it but a deploy
 _RENEW: Final = datetime.timedelta(days=90)  # before its end a deploy makes a new one
@@ -35,11 +40,13 @@ def for_site(site: Site, *, create: bool) -> Certificate | None:
         stored = ""
     except OSError as error:
         raise NodeError(f"The certificate {path} cannot be read: {error.strerror}.", "Correct its owner.") from None
-    if found := _usable(stored, now):
-        return found
+    kept = _read(stored)
+    if kept is not None and kept.ends - now > _RENEW and kept.addresses >= _addresses(site):
+        return kept.certificate
     if not create:
         return None
-    made = make(site, now)
+    # Earlier addresses stay in: another home or lab of this machine may have the same service address.
+    made = make(site, now, kept.key, kept.addresses) if kept else make(site, now)
     try:
         private_file.replace(path, made.certificate + made.key)
     except OSError as error:
@@ -47,14 +54,17 @@ def for_site(site: Site, *, create: bool) -> Certificate | None:
     return made
 
 
-def make(site: Site, now: datetime.datetime) -> Certificate:
-    """A new self-signed certificate for the service address and the identity name's zone."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make(
+    site: Site,
+    now: datetime.datetime,
+    key: ec.EllipticCurvePrivateKey | None = None,
+    more: frozenset[Address] = frozenset(),
+) -> Certificate:
+    """A new self-signed certificate for every address where the nodes speak TLS, and for `more`."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dns at {site.service.address}")])
-    addresses = [x509.IPAddress(site.service.address)]
-    if site.service.address6:
-        addresses.append(x509.IPAddress(site.service.address6))
-    alternative = x509.SubjectAlternativeName(addresses)
+    addresses = sorted(_addresses(site) | more, key=lambda address: (address.version, int(address)))
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(address) for address in addresses])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -73,12 +83,35 @@ def make(site: Site, now: datetime.datetime) -> Certificate:
     return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), private.decode())
 
 
-def _usable(stored: str, now: datetime.datetime) -> Certificate | None:
-    certificate, begin, key = stored.partition("-----BEGIN PRIVATE KEY-----")
-    if not begin:
-        return None
+def _addresses(site: Site) -> frozenset[Address]:
+    """The service addresses, and those of the nodes with a web page."""
+    service = (site.service.address, site.service.address6)
+    pages = (node.address for node in site.nodes if node.resolver == "adguardhome")
+    return frozenset(address for address in (*service, *pages) if address)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    certificate: Certificate
+    key: ec.EllipticCurvePrivateKey
+    ends: datetime.datetime
+    addresses: frozenset[Address]
+
+
+def _read(stored: str) -> _Kept | None:
+    """What the file holds; None where it is not a certificate with its own key."""
+    text, begin, rest = stored.partition("-----BEGIN PRIVATE KEY-----")
     try:
-        ends = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
-    except ValueError:
+        found = x509.load_pem_x509_certificate(text.encode())
+        key = serialization.load_pem_private_key((begin + rest).encode(), password=None)
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, TypeError, x509.ExtensionNotFound):
         return None
-    return Certificate(certificate, begin + key) if ends - now > _RENEW else None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != found.public_key():
+        return None
+    addresses = frozenset(
+        address
+        for address in names.get_values_for_type(x509.IPAddress)
+        if isinstance(address, (IPv4Address, IPv6Address))
+    )
+    return _Kept(Certificate(text, begin + rest), key, found.not_valid_after_utc, addresses)

@@ -30,7 +30,10 @@ ADGUARD_PROGRAM: Final = f"{LIB}/AdGuardHome"
 ADGUARD_USER: Final = "adguardhome"
 ADGUARD_STATE: Final = "/var/lib/adguardhome"
 ADGUARD_CONFIG: Final = f"{ADGUARD_STATE}/AdGuardHome.yaml"
-ADGUARD_API_PORT: Final = 3000
+ADGUARD_API_PORT: Final = 3000  # plain HTTP: sends everybody on to HTTPS
+ADGUARD_HTTPS_PORT: Final = 3443  # its web page and API; not 443, which a board may need for something of its own
+WEB_RULES: Final = "/etc/anycastlab/web.nft"  # who may reach these two ports
+WEB_TABLE: Final = "anycastlab"  # nftables table of ours, family ip
 PROBE_PORT: Final = 9153  # UDP, where the probes talk
 BGP_PORT: Final = 179  # RFC 4271
 BFD_PORT: Final = 3784  # RFC 5881
@@ -51,6 +54,7 @@ PROBE_UNIT: Final = "anycastlab-probe.service"
 ESCALATE_UNIT: Final = "anycastlab-escalate.path"
 FRR_UNIT: Final = "frr.service"
 RESOLVED_UNIT: Final = "systemd-resolved.service"
+WEB_UNIT: Final = "anycastlab-web.service"  # holds the rules of AdGuard Home's web page
 NETWORKD_UNIT: Final = "systemd-networkd.service"
 RESOLVER_UNITS: Final[dict[ResolverKind, str]] = {
     "adguardhome": "adguardhome.service",
@@ -59,7 +63,8 @@ RESOLVER_UNITS: Final[dict[ResolverKind, str]] = {
 # Debian's unbound brings it: it makes the machine its own resolver, by openresolv or resolvconf.
 OWN_RESOLVER_UNIT: Final = "unbound-resolvconf.service"
 UNITS: Final = (
-    LINK_UNIT, *RESOLVER_UNITS.values(), OWN_RESOLVER_UNIT, FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT, NETWORKD_UNIT,
+    LINK_UNIT, WEB_UNIT, *RESOLVER_UNITS.values(), OWN_RESOLVER_UNIT, FRR_UNIT, ESCALATE_UNIT, PROBE_UNIT,
+    NETWORKD_UNIT,
 )  # fmt: skip
 
 # Replies from the service address leave by the router even where the client is a neighbour (layout `flat`). The link
@@ -68,7 +73,7 @@ ROUTING_TABLE: Final = 953
 RULE_PRIORITY: Final = 953
 
 PACKAGES: Final = ("frr", "frr-pythontools", "iproute2", "python3", "python3-dnspython")
-RESOLVER_PACKAGES: Final[dict[ResolverKind, tuple[str, ...]]] = {"adguardhome": (), "unbound": ("unbound",)}
+RESOLVER_PACKAGES: Final[dict[ResolverKind, tuple[str, ...]]] = {"adguardhome": ("nftables",), "unbound": ("unbound",)}
 
 
 def asked_for(drained_by: str) -> bool:
@@ -83,12 +88,18 @@ def resolver_unit(kind: ResolverKind) -> str:
 
 def wanted_units(kind: ResolverKind) -> tuple[str, ...]:
     """Units that are enabled and run on a node with `kind`."""
-    return (LINK_UNIT, FRR_UNIT, resolver_unit(kind), ESCALATE_UNIT, PROBE_UNIT)
+    web = (WEB_UNIT,) if kind == "adguardhome" else ()
+    return (LINK_UNIT, *web, FRR_UNIT, resolver_unit(kind), ESCALATE_UNIT, PROBE_UNIT)
 
 
 def other_resolver_units(kind: ResolverKind) -> tuple[str, ...]:
     """Units of the resolvers a node with `kind` must not run: they would share port 53 in silence."""
-    return tuple(unit for other, unit in RESOLVER_UNITS.items() if other != kind)
+    return tuple(
+        unit
+        for other, resolver in RESOLVER_UNITS.items()
+        if other != kind
+        for unit in ((resolver, WEB_UNIT) if other == "adguardhome" else (resolver,))
+    )
 
 
 def packages(kind: ResolverKind) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ def _wanted(
         password = credentials.adguard_password(create=executing) or _LATER
         adguard = render.adguard(site, node, password)
     certificate = None
-    if site.resolver.dot:
+    if render.needs_certificate(site, node):
         certificate = certificates.for_site(site, create=executing) or render.Certificate(_LATER, _LATER)
     key = probe_key.for_site(site, create=executing, renew=new_key) or f"{_LATER}\n"
     return plan.Wanted(
@@ -270,7 +270,7 @@ def _is_first(site: Site, node: Node, state: facts.NodeState) -> bool:
 
 def render_names(site: Site, node: Node) -> tuple[ManagedFile, ...]:
     """The node's files, of which only the names and what is the same on every machine is to be used."""
-    certificate = render.Certificate(_LATER, _LATER) if site.resolver.dot else None
+    certificate = render.Certificate(_LATER, _LATER) if render.needs_certificate(site, node) else None
     return render.files(site, node, render.Machine(node.name, stub=True), certificate, _LATER)
 
 

@@ -17,7 +17,7 @@ from anycastlab.node.managed import Effect, ManagedFile
 
 # Started in this order where several have to.
 _START_ORDER = (
-    layout.NETWORKD_UNIT, layout.LINK_UNIT, layout.FRR_UNIT, *layout.RESOLVER_UNITS.values(),
+    layout.NETWORKD_UNIT, layout.LINK_UNIT, layout.WEB_UNIT, layout.FRR_UNIT, *layout.RESOLVER_UNITS.values(),
     layout.ESCALATE_UNIT, layout.PROBE_UNIT,
 )  # fmt: skip
 # FRR's running configuration is looked at itself.
@@ -75,7 +75,7 @@ class Plan:
     @property
     def interrupts(self) -> bool:
         """Whether something that serves is stopped on the way; then the node withdraws first."""
-        quiet = {layout.NETWORKD_UNIT, layout.ESCALATE_UNIT, layout.OWN_RESOLVER_UNIT}
+        quiet = {layout.NETWORKD_UNIT, layout.ESCALATE_UNIT, layout.OWN_RESOLVER_UNIT, layout.WEB_UNIT}
         return bool({*self.restart, *self.disable} - quiet)
 
 

@@ -75,7 +75,10 @@ def needs(site: Site, node: Node) -> tuple[Need, ...]:
         Need(DNS_PORT, both, "where the resolver answers"),
         *([Need(TLS_PORT, ("tcp",), "for DNS over TLS")] if site.resolver.dot else []),
         *(
-            [Need(layout.ADGUARD_API_PORT, ("tcp",), "for AdGuard Home's web page", own)]
+            [
+                Need(port, ("tcp",), "for AdGuard Home's web page", own)
+                for port in (layout.ADGUARD_API_PORT, layout.ADGUARD_HTTPS_PORT)
+            ]
             if node.resolver == "adguardhome"
             else []
         ),
@@ -87,7 +90,8 @@ def needs(site: Site, node: Node) -> tuple[Need, ...]:
 
 def script() -> str:
     """Shell lines that print every listener on ports of ours, and its process's unit and program."""
-    wanted = (DNS_PORT, TLS_PORT, layout.ADGUARD_API_PORT, layout.PROBE_PORT, layout.BGP_PORT, layout.BFD_PORT)
+    pages = (layout.ADGUARD_API_PORT, layout.ADGUARD_HTTPS_PORT)
+    wanted = (DNS_PORT, TLS_PORT, *pages, layout.PROBE_PORT, layout.BGP_PORT, layout.BFD_PORT)
     ports = " or ".join(f"sport = :{port}" for port in wanted)
     return f"""\
 held=$(ss -H -lntup '( {ports} )' 2>/dev/null)

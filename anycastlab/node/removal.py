@@ -24,7 +24,8 @@ from anycastlab.site import Node, Service, Site
 
 # Ours alone, in the order they are stopped in: whoever could raise the link first.
 _OUR_UNITS: Final = (
-    layout.PROBE_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"], layout.LINK_UNIT,
+    layout.PROBE_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"], layout.WEB_UNIT,
+    layout.LINK_UNIT,
 )  # fmt: skip
 _RUN: Final = "/run/anycastlab"
 _NETWORKD_CONFIG: Final = "/etc/systemd/networkd.conf.d/"

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from ipaddress import collapse_addresses
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,6 +147,8 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
             f"|{site.service.identity_name}^$dnsrewrite=NOERROR;TXT;{node.name}",
             # RouterOS's netwatch can ask for addresses only, and needs a name that no upstream is involved in.
             f"|{site.service.identity_name}^$dnsrewrite=NOERROR;A;{node.address}",
+            # Discovery of encrypted resolvers (RFC 9462): the upstreams' own would lead clients past the home's.
+            "||resolver.arpa^",
             *(f"||{name}^" for name in site.resolver.blocklist),
         ],
         # Several questions a second, day and night: they would wear out a card and drown a person's statistics.
@@ -185,6 +188,16 @@ def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
         raise NodeError(f"The probe of {node.name} cannot be configured: {error}.") from None
 
 
+def needs_certificate(site: Site, node: Node) -> bool:
+    """Whether anything on the node speaks TLS: DNS over TLS where it is asked for, and AdGuard Home's web page."""
+    return site.resolver.dot or node.resolver == "adguardhome"
+
+
+def _web(site: Site) -> dict[str, Any]:
+    """Who may reach AdGuard Home's web page; overlapping networks are one, for nftables takes no others."""
+    return {"networks": list(collapse_addresses(site.router.lan_networks))}
+
+
 def _resolver_files(
     site: Site, node: Node, context: dict[str, Any], unit: str, certificate: Certificate | None
 ) -> list[ManagedFile]:
@@ -199,6 +212,16 @@ def _resolver_files(
         made.append(
             ManagedFile(f"/etc/systemd/system/{unit}", _text("adguardhome.service.j2", context), restarts=(unit,))
         )
+        web = layout.WEB_UNIT
+        made.append(
+            ManagedFile(
+                layout.WEB_RULES,
+                _text("web.nft.j2", {**context, **_web(site)}),
+                check=("/usr/sbin/nft", "-c", "-f", "{path}"),
+                restarts=(web,),
+            )
+        )
+        made.append(ManagedFile(f"/etc/systemd/system/{web}", _text("web.service.j2", context), restarts=(web,)))
     else:
         made.append(
             ManagedFile(
@@ -207,11 +230,11 @@ def _resolver_files(
                 restarts=(unit,),
             )
         )
-    if site.resolver.dot:
-        if certificate is None:
-            raise ResolverError(
-                f"{node.name} is to serve DNS over TLS but has no certificate.", "Deploy makes one; this is a bug."
-            )
+    if site.resolver.dot and certificate is None:
+        raise ResolverError(
+            f"{node.name} is to serve DNS over TLS but has no certificate.", "Deploy makes one; this is a bug."
+        )
+    if needs_certificate(site, node) and certificate is not None:
         made.append(
             ManagedFile(layout.TLS_CERTIFICATE, certificate.certificate.encode(), group=owner, restarts=(unit,))
         )
@@ -282,6 +305,12 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
         "frr_daemons": layout.FRR_DAEMONS,
         "frr_reload": layout.FRR_RELOAD,
         "machines_own": frr_config.MACHINES_OWN,
+        "api_port": layout.ADGUARD_API_PORT,
+        "https_port": layout.ADGUARD_HTTPS_PORT,
+        "web_rules": layout.WEB_RULES,
+        "web_table": layout.WEB_TABLE,
+        "web_unit": layout.WEB_UNIT,
+        "resolver_unit": layout.resolver_unit(node.resolver),
     }
 
 

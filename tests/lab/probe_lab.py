@@ -12,6 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from ipaddress import IPv4Address
 
 import bcrypt
@@ -20,7 +21,7 @@ from anycastlab.incus import files, instances, labs
 from anycastlab.incus.exec import execute
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.lab.topology import DNS, ROUTER_DNS, UPSTREAM_WAN, InstanceSpec, Lab, Nic
-from anycastlab.node import adguard_yaml, layout, resolver_binary
+from anycastlab.node import adguard_yaml, certificates, layout, resolver_binary
 from anycastlab.node.render import Machine, adguard, probe
 from anycastlab.node.render import files as node_files
 from anycastlab.probe.config import ProbeConfig
@@ -231,7 +232,7 @@ server:
         site = site or self.site
         node = site.node(name)
         units = []
-        made = node_files(site, node, Machine(hostname=name), probe_key=PROBE_KEY)
+        made = node_files(site, node, Machine(hostname=name), certificates.make(site, datetime.now(UTC)), PROBE_KEY)
         for file in made:
             self.push(name, file.path, file.content, mode=file.mode)
         self.exec(name, "systemd-sysusers", check=True)

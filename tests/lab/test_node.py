@@ -36,6 +36,7 @@ QUESTIONS: list[list[str]] = [
     ["ads.lab.example", "A", "IN"],
     ["x.ads.lab.example", "AAAA", "IN"],
     ["ads.lab.example", "MX", "IN"],
+    ["_dns.resolver.arpa", "SVCB", "IN"],
 ]
 
 
@@ -137,6 +138,7 @@ def test_both_resolvers_answer_alike(nodes: NodeLab) -> None:
         ["NOERROR", ["0.0.0.0"]],
         ["NOERROR", ["::"]],
         ["NOERROR", []],
+        ["NOERROR", []],
     ]
 
 
@@ -169,26 +171,53 @@ def test_replies_come_from_the_service_address_through_the_router(nodes: NodeLab
     assert "via" not in nodes.shell(node.name, f"ip route get 10.1.2.99 from {node.address}")
 
 
-def test_the_api_of_adguard_home_wants_a_login_and_listens_on_the_nodes_own_address(nodes: NodeLab) -> None:
+# Asks for pages: [address to ask from, URL, login or ""]; prints the status, or what came instead.
+PAGES = """
+import base64, http.client, json, socket, ssl, sys
+from urllib.parse import urlsplit
+context = ssl.create_default_context(cafile="/root/page.pem")
+for source, url, login in json.loads(sys.argv[1]):
+    at = urlsplit(url)
+    there = {"host": at.hostname, "port": at.port, "timeout": 1, "source_address": (source, 0)}
+    if at.scheme == "https":
+        connection = http.client.HTTPSConnection(**there, context=context)
+    else:
+        connection = http.client.HTTPConnection(**there)
+    try:
+        connection.request("GET", at.path, headers={"Authorization": "Basic " + login} if login else {})
+        answer = connection.getresponse()
+        print(answer.status, answer.getheader("Location") or "")
+    except (OSError, http.client.HTTPException) as error:
+        print(type(error).__name__)
+"""
+
+
+def test_the_web_page_is_https_wants_a_login_and_is_for_the_homes_own_networks(nodes: NodeLab) -> None:
     password = (nodes.folder / "state" / "adguardhome-password").read_text().strip()
     login = base64.b64encode(f"admin:{password}".encode()).decode()
-    code = """
-import sys, urllib.request, urllib.error
-for url, header in (sys.argv[i:i + 2] for i in range(1, len(sys.argv), 2)):
-    request = urllib.request.Request(url, headers={"Authorization": "Basic " + header} if header else {})
-    try:
-        print(urllib.request.urlopen(request, timeout=3).status)
-    except urllib.error.HTTPError as error:
-        print(error.code)
-    except OSError as error:
-        print("refused")
-"""
-    status = "/control/status"
-    said = nodes.exec(
-        ROUTER, "python3", "-c", code, f"http://10.1.2.11:3000{status}", "", f"http://10.1.2.11:3000{status}", login,
-        f"http://{SERVICE}:3000{status}", login, check=True,
-    )  # fmt: skip
-    assert said.stdout.split() == ["401", "200", "refused"]
+    home, stranger, path = "10.1.2.1", "10.1.1.1", "/control/status"
+    http, https = f"http://10.1.2.11:3000{path}", f"https://10.1.2.11:3443{path}"
+    nodes.push(ROUTER, "/root/page.pem", nodes.shell("node01", f"cat {layout.TLS_CERTIFICATE}").encode())
+
+    def pages(*asked: tuple[str, str, str]) -> list[str]:
+        said = nodes.exec(ROUTER, "python3", "-c", PAGES, json.dumps(asked), check=True)
+        return [line.strip() for line in said.stdout.splitlines()]
+
+    # The certificate is right for the address, the other port only says where, and the service address has no page.
+    assert pages(
+        (home, https, ""), (home, https, login), (home, http, login), (home, f"https://{SERVICE}:3443{path}", login)
+    ) == ["401", "200", f"307 {https}", "ConnectionRefusedError"]  # fmt: skip
+    # A stranger reaches neither port, and still has an answer to a question.
+    assert pages((stranger, https, login), (stranger, http, "")) == ["TimeoutError", "TimeoutError"]
+    code = "import dns.message, dns.query; print(dns.query.udp(dns.message.make_query('id.anycast.lan', 'TXT'),"
+    code += f" '10.1.2.11', timeout=2, source='{stranger}').rcode())"
+    assert nodes.exec(ROUTER, "python3", "-c", code, check=True).stdout.strip() == "0"
+    # Whoever reloads a firewall of their own takes the rules along; they come back, and beside the person's own.
+    nodes.shell("node01", "nft flush ruleset; nft add table inet mine")
+    until(lambda: "chain guests" in nodes.shell("node01", "nft list ruleset"), 2, "the rules of the web page")
+    assert pages((stranger, https, login), (home, https, login)) == ["TimeoutError", "200"]
+    assert "table inet mine" in nodes.shell("node01", "nft list ruleset; nft delete table inet mine")
+    assert not nodes.configure(nodes.site.node("node01")).changed
 
 
 # Again ---------------------------------------------------------------------------------------------------------------

@@ -40,12 +40,12 @@ SMALL_POOL = "probem-small"
 
 # What the query log and the statistics of AdGuard Home hold: names, and how many questions were counted.
 SEEN = """
-import base64, json, sys, urllib.request
+import base64, json, ssl, sys, urllib.request
 address, password = sys.argv[1:]
 def get(path):
-    request = urllib.request.Request(f"http://{address}:3000/control/{path}")
+    request = urllib.request.Request(f"https://{address}:3443/control/{path}")
     request.add_header("Authorization", "Basic " + base64.b64encode(f"admin:{password}".encode()).decode())
-    return json.load(urllib.request.urlopen(request, timeout=5))
+    return json.load(urllib.request.urlopen(request, timeout=5, context=ssl._create_unverified_context()))
 stats = get("stats")
 print(json.dumps({
     "logged": [entry["question"]["name"] for entry in get("querylog?limit=500")["data"]],

@@ -47,7 +47,8 @@ def test_what_we_brought_goes_and_what_we_replaced_comes_back() -> None:
     assert set(found.restore) == DISTRIBUTION
     assert set(found.delete) == {*PATHS} - DISTRIBUTION
     assert found.stop == (
-        layout.PROBE_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"], layout.LINK_UNIT,
+        layout.PROBE_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"], layout.WEB_UNIT,
+        layout.LINK_UNIT,
     )  # fmt: skip
     assert found.link
     assert found.units == ((layout.FRR_UNIT, Unit(True, True)),)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from anycastlab.report import run as records
+from anycastlab.report import reading as records
 from anycastlab.report.run import Run, Verdict
 from anycastlab.report.statistics import summarize
 from anycastlab.scenarios.judge import lost_time_s

@@ -30,10 +30,11 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from anycastlab import stored
 from anycastlab.node import architecture, elf, lockfile, timing
 from anycastlab.node.errors import ResolverError
 from anycastlab.node.lockfile import Lock
-from anycastlab.paths import cache_dir, state_dir
+from anycastlab.paths import cache_dir
 
 SOURCES: Final = ("auto", "release", "module")
 _MEMBER: Final = "AdGuardHome/AdGuardHome"  # inside the archive, which has one folder
@@ -136,12 +137,12 @@ def cached(machine: str, lock: Lock | None = None, folder: Path | None = None) -
     lock = lock or lockfile.packaged()
     path = _cache_path(lock, machine, folder)
     try:
-        noted = json.loads(_note(path).read_text(encoding="utf-8"))
+        noted = stored.read_json(_note(path))
         if path.stat().st_size != noted["size"]:
             return None
         return Binary(path, noted["version"], noted["machine"], noted["sha256"], noted["origin"])
-    except (OSError, ValueError, KeyError):
-        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # a cache: what is damaged is made again
 
 
 def obtain(
@@ -151,11 +152,10 @@ def obtain(
     world: Tools | None = None,
     lock: Lock | None = None,
     folder: Path | None = None,
-    record: Path | None = None,
 ) -> Binary:
     """The program for `machine`, obtained now if need be. Raises ResolverError with one sentence if it cannot be.
 
-    `folder` is the cache, `record` the file of recorded checksums; both have their usual places.
+    `folder` is the cache, which has its usual place.
     """
     check_source(source)
     world = world or tools()
@@ -164,15 +164,13 @@ def obtain(
     if source.startswith("file:"):
         return _from_file(Path(source.removeprefix("file:")).expanduser(), machine, lock, world)
     folder = folder or cache_dir() / "resolver"
-    record = record or state_dir() / "adguardhome-checksums.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(folder / f".{lock.version}-{machine}.lock"):
             present = cached(machine, lock, folder)
             if present and source in ("auto", present.origin):
                 return present
-            return _obtain(source, machine, world, lock, folder, record)
+            return _obtain(source, machine, world, lock, folder)
     except OSError as error:
         raise ResolverError(
             f"AdGuard Home cannot be kept in {folder}: {error.strerror or error}.",
@@ -180,13 +178,13 @@ def obtain(
         ) from None
 
 
-def _obtain(source: str, machine: str, world: Tools, lock: Lock, folder: Path, record: Path) -> Binary:
+def _obtain(source: str, machine: str, world: Tools, lock: Lock, folder: Path) -> Binary:
     ways = {"release": _from_release, "module": _from_module}
     failures = []
     for origin in ("release", "module") if source == "auto" else (source,):
         fresh = folder / f".{origin}-{machine}.{os.getpid()}"
         try:
-            ways[origin](fresh, machine, world, lock, record)
+            ways[origin](fresh, machine, world, lock)
             fresh.chmod(0o755)
             verify(fresh, machine, lock, world)
             return _keep(fresh, _cache_path(lock, machine, folder), machine, lock, origin)
@@ -239,16 +237,11 @@ def _contains(path: Path, wanted: bytes) -> bool:
     return False
 
 
-def _from_release(fresh: Path, machine: str, world: Tools, lock: Lock, record: Path) -> None:
+def _from_release(fresh: Path, machine: str, world: Tools, lock: Lock) -> None:
     name = lock.archive(architecture.go_architecture(machine))
-    key = f"{lock.version}/{name}"
-    wanted = lock.sha256.get(name) or lockfile.recorded(record).get(key)
-    known = wanted is not None
+    wanted = lock.sha256.get(name)
     if wanted is None:
-        listed = lockfile.read_checksums(world.fetch(lock.url("checksums.txt")).decode(errors="replace"))
-        wanted = listed.get(name)
-        if wanted is None:
-            raise ResolverError(f"The release {lock.version} lists no {name}.", "Set adguardhome_source to module.")
+        raise Unreachable(f"no checksum of {name} is pinned, and an archive is not used without one")
     world.say(f"fetching AdGuard Home {lock.version} for {machine}")
     archive = world.fetch(lock.url(name))
     found = hashlib.sha256(archive).hexdigest()
@@ -268,11 +261,9 @@ def _from_release(fresh: Path, machine: str, world: Tools, lock: Lock, record: P
         raise ResolverError(
             f"{name} does not hold {_MEMBER}.", "Report this; the release is not as expected."
         ) from None
-    if not known:
-        lockfile.record(record, key, found)
 
 
-def _from_module(fresh: Path, machine: str, world: Tools, lock: Lock, record: Path) -> None:  # noqa: ARG001
+def _from_module(fresh: Path, machine: str, world: Tools, lock: Lock) -> None:
     """Build from the Go module; `go.sum` in the package holds the checksum of every source file's archive."""
     _check_go(world, lock)
     world.say(f"building AdGuard Home {lock.version} for {machine} from its Go module, about a minute")

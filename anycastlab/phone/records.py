@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -87,6 +86,8 @@ class Record:
 COLUMNS = tuple(field.name for field in fields(Record))
 _INTEGERS = {"query", "intended_ns", "duplicates", "discarded", "tries"}
 _NUMBERS = {"latency_ms", "felt_ms"}
+_MOST = 1 << 63  # no count, and no time in nanoseconds since a machine was started, comes near it
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _TEXTS = set(COLUMNS) - _INTEGERS - _NUMBERS - {"sent_ns", "truncated"}
 
 
@@ -123,8 +124,9 @@ def read_jsonl(lines: Iterable[str]) -> Iterator[Record]:
         if line.strip():
             try:
                 values = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise PhoneError(f"Line {number} of the records is not JSON: {error}.") from None
+            except (ValueError, RecursionError) as error:
+                why = getattr(error, "msg", "it cannot be read")
+                raise PhoneError(f"Line {number} of the records is not JSON: {why}.") from None
             yield _record(values, number)
 
 
@@ -158,19 +160,22 @@ def _record(values: Any, number: int) -> Record:
         )
     for name, value in values.items():
         if not _fits(name, value):
-            raise PhoneError(f"Line {number} of the records: {name} cannot be {value!r}.")
-    try:
-        checked = {**values, "outcome": Outcome(values["outcome"]), "felt": Outcome(values["felt"])}
-    except ValueError as error:
-        raise PhoneError(f"Line {number} of the records: {error}.") from None
-    return Record(**checked)
+            raise PhoneError(f"Line {number} of the records: {name} cannot be {_shown(value)}.")
+    for name in ("outcome", "felt"):
+        if values[name] not in _OUTCOMES:
+            raise PhoneError(f"Line {number} of the records: {name} cannot be {_shown(values[name])}.")
+    return Record(**{**values, "outcome": Outcome(values["outcome"]), "felt": Outcome(values["felt"])})
+
+
+def _shown(value: object) -> str:
+    """A value as a sentence shows it: as JSON, and not all of a long one."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _fits(name: str, value: object) -> bool:
-    if name in _INTEGERS:
-        return type(value) is int
-    if name == "sent_ns":
-        return value is None or type(value) is int
+    if name in _INTEGERS or name == "sent_ns":
+        return (value is None and name == "sent_ns") or (type(value) is int and 0 <= value < _MOST)
     if name in _NUMBERS:
-        return value is None or (type(value) in (int, float) and math.isfinite(cast(float, value)))
+        return value is None or (type(value) in (int, float) and 0 <= cast(float, value) < _MOST)
     return isinstance(value, bool if name == "truncated" else str)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from anycastlab.report import html, run, tables
+from anycastlab.report import html, reading, tables
 from anycastlab.report.run import ReportError
 
 FORMATS = ("table", "markdown", "csv")
@@ -21,7 +21,9 @@ def report(paths: Sequence[Path], console: Console, out: Path | None = None, for
     Raises ReportError. Exit code 0 is right whatever the runs say: a report of a failed run is a good report.
     """
     # In the order in which they were made; repeats find each other by name.
-    groups = tables.group(sorted((run.read(folder) for folder in run.find(paths)), key=lambda one: one.start_utc))
+    groups = tables.group(
+        sorted((reading.read(folder) for folder in reading.find(paths)), key=lambda one: one.start_utc)
+    )
     try:
         _print(groups, console, form)
     except BrokenPipeError:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from anycastlab import stored
 from anycastlab.routeros.errors import RouterError
 from anycastlab.routeros.plan import FLAGS
 from anycastlab.routeros.reading import Reading
@@ -116,19 +117,23 @@ def save(backup: Backup, state: Path) -> Path:
 def load(path: Path) -> Backup:
     """Raises RouterError when the file is not a backup of ours."""
     try:
-        data: Any = json.loads(path.read_bytes())
-        if data.pop("format") != FORMAT:
-            raise ValueError("another format")
+        data: Any = stored.read_json(path)
+        if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+            raise ValueError("it has another format")
         backup = Backup(**data)
         for menu, rows in backup.rows.items():
-            if menu not in MENUS or not all(tag_of(row) for row in rows):
+            if menu not in MENUS or not all(isinstance(row, dict) and tag_of(row) for row in rows):
                 raise ValueError(f"{menu} holds rows that are not ours")
         if not backup.settings.keys() <= SETTINGS:
-            raise ValueError("unknown settings")
+            raise ValueError("it has settings that are not ours")
     except OSError as error:
         raise RouterError(f"The backup {path} cannot be read: {error.strerror}.", "Check the path.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise RouterError(f"{path} is not a router backup: {error}.", "Backups are written by each change.") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RouterError(
+            f"{path} is not a router backup: it has other fields.", "Backups are written by each change."
+        ) from error
     return backup
 
 

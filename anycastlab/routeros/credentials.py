@@ -16,7 +16,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.routeros.errors import NoCredentials, RouterDenied
 
 USER_VARIABLE = "ANYCASTLAB_ROUTER_USER"
@@ -94,11 +94,13 @@ def _entries(path: Path, host: str) -> dict[str, dict[str, str]]:
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise RouterDenied(f"{path} can be read by others; it holds passwords.", f"chmod 600 {path}", host)
-        data = json.loads(path.read_bytes())
+        data = stored.read_json(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise RouterDenied(f"{path} cannot be read: {error}.", "Correct or remove it.", host) from error
+    except OSError as error:
+        raise RouterDenied(f"{path} cannot be read: {error.strerror}.", "Correct its owner.", host) from error
+    except stored.Damaged as error:
+        raise RouterDenied(f"{path} is damaged: {error}.", "Correct or remove it.", host) from error
     if not isinstance(data, dict) or not all(
         isinstance(e, dict) and all(isinstance(value, str) for value in e.values()) for e in data.values()
     ):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.routeros import handover
 from anycastlab.routeros.backup import directory
 from anycastlab.routeros.errors import RouterError
@@ -24,12 +24,31 @@ Values = Mapping[str, Mapping[str, str]]
 
 
 def load(state: Path, host: str) -> Values:
-    """Menu or key of a row → property → value; empty when nothing is known."""
+    """Menu or key of a row → property → value; empty before the first change.
+
+    Raises RouterError for a file that is there and is not ours: taken for "nothing is known", a removal would leave our
+    settings on the router, and the next deploy would note them as what was there before.
+    """
+    path = directory(state, host) / FILE_NAME
     try:
-        data = json.loads((directory(state, host) / FILE_NAME).read_bytes())
-    except (OSError, ValueError):
+        data = stored.read_json(path)
+        if not isinstance(data, dict) or not all(_are_settings(values) for values in data.values()):
+            raise stored.Damaged("it holds no settings")
+    except FileNotFoundError:
         return {}
-    return data if isinstance(data, dict) else {}
+    except OSError as error:
+        raise RouterError(f"{path} cannot be read: {error.strerror}.", "Correct its owner.", host) from None
+    except stored.Damaged as error:
+        raise RouterError(
+            f"The record of the router's settings before us, {path}, is damaged: {error}.",
+            "Restore it, or set those settings of the router by hand and remove the file; nothing was changed.",
+            host,
+        ) from None
+    return data
+
+
+def _are_settings(values: object) -> bool:
+    return isinstance(values, dict) and all(isinstance(value, str) for value in values.values())
 
 
 def remember(state: Path, planned: Planned) -> None:

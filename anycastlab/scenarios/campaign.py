@@ -48,11 +48,23 @@ def run_all(scenarios: Sequence[Scenario], options: Options, say: Callable[[str]
     ordered = sorted(scenarios, key=lambda one: (one.layout != "routed", sorted(map(str, one.settings.items()))))
     for layout, group in itertools.groupby(ordered, key=lambda one: one.layout):
         with _lab(layout, options, say) as session:
-            for one in group:
+            chosen = list(group)
+            for one in chosen:  # before the first of them breaks anything
+                require_nodes(one, session.nodes)
+            for one in chosen:
                 for number in range(1, options.repeat + 1):
                     say(f"{one.name} {number} of {options.repeat}: {one.title}")
                     run = _run(session, one, options, number)
                     yield run, _written(run, options.out)
+
+
+def require_nodes(scenario: Scenario, nodes: int) -> None:
+    """Raises ScenarioError where the home has fewer nodes than the scenario is about."""
+    if nodes < scenario.least_nodes:
+        raise ScenarioError(
+            f"{scenario.name} needs at least {scenario.least_nodes} nodes, and this lab has {nodes}.",
+            "Add nodes to the inventory, or run another scenario (`anycastlab scenario list`).",
+        )
 
 
 def _refuse(out: Path) -> None:

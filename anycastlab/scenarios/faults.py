@@ -236,6 +236,7 @@ def drained(machine: str) -> Fault:
         targets=(machine,),
         do=(On(machine, ("sh", "-c", f"mkdir -p {layout.STATE} && echo scenario > {layout.DRAINED}")),),
         undo=(On(machine, ("rm", "-f", layout.DRAINED)),),
+        proofs=(proofs.file_says(machine, layout.DRAINED, "scenario", "drained"),),
         planned=True,
     )
 

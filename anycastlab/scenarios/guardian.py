@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.errors import AnycastlabError
 from anycastlab.paths import state_dir
 from anycastlab.scenarios import timing
@@ -50,13 +50,17 @@ def orders(stage: LabStage, actions: Sequence[Action]) -> str:
 def parse(text: str) -> tuple[LabStage, tuple[Action, ...]]:
     """What `orders` wrote; raises ScenarioError."""
     try:
-        read: Any = json.loads(text)
+        read: Any = stored.parse_json(text)
         settings = tuple((key, value) for key, value in read["settings"])
         stage = open_stage(Site.model_validate(read["site"]), read["lab"], read["inventory"], settings)
         stage.folder = read["folder"]
         return stage, tuple(from_json(action) for action in read["actions"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise ScenarioError(f"The record of an unfinished fault cannot be read: {error!r}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        why = error if isinstance(error, stored.Damaged) else "it is none of this version's"
+        raise ScenarioError(
+            f"The record of an unfinished fault cannot be read: {why}.",
+            "`anycastlab up` heals most of what a fault breaks; `anycastlab down` and `up` all of it.",
+        ) from None
 
 
 def undo(stage: Stage, actions: Sequence[Action], sleep: Callable[[float], None] = time.sleep) -> None:

@@ -3,9 +3,10 @@
 Three questions, in this order, and the first that is answered badly decides:
 
 1. Was it a measurement? The phone was punctual, asked enough, and asked all the time the fault held.
-2. Did the fault happen to this household? Its proofs hold, each node it hit was serving this client in the calm before,
-   the router lost its route through them (where the fault is one that withdraws), and questions that no cache can
-   answer were asked meanwhile (where a cache could hide it). Otherwise a perfect run has shown nothing.
+2. Did the fault happen to this household? It has proofs and they hold, nobody but the nodes answered, each node it hit
+   was serving this client in the calm before, the router lost its route through them (where the fault is one that
+   withdraws), and questions that no cache can answer were asked meanwhile (where a cache could hide it). Otherwise a
+   perfect run has shown nothing.
 3. Is the loss what the scenario expects? A negative control must show its loss, or the protection is not what protects.
 
 1 and 2 make a run VOID, 3 makes it FAILED.
@@ -18,28 +19,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anycastlab.phone import limits as phone_limits
-from anycastlab.phone import summary
-from anycastlab.phone.records import LOSSES, Outcome, Record
-from anycastlab.report import statistics
+from anycastlab.phone.records import LOSSES, OTHER_NODE, Outcome, Record
+from anycastlab.report import measurement, statistics
+from anycastlab.report.measurement import decided as _decided
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Verdict
 from anycastlab.scenarios.model import Expect
 
 NS = 1_000_000_000
-# Queries that must have been asked before, during and after the fault: fewer say nothing about a loss.
-LEAST_QUERIES = 20
 # Queries that no cache can answer, of each kind that matters, during the fault.
 LEAST_UNCACHEABLE = 5
 # Queries a target must have answered in the calm before: one could be chance, and a single flow gives all or nothing.
 LEAST_SERVED = 3
-# Seconds that a query due in the fault may leave late: two intervals at 20 per second. A phone that stands still for a
-# second just then is punctual at p99, and has asked nobody while queries got lost.
-LATE_IN_FAULT_S = 0.1
+# Seconds in which the last resort may answer although nodes do: after the fault began, and after nodes are back.
+# Netwatch asks once a second, and may ask a node that has died and is still announced; what it hears holds until then.
+LAST_RESORT_S = 5.0
 # Seconds around the ends of the fault in which a query may see either side: packets on their way, and a rule or a
 # process that takes effect while the action still returns.
 EDGE_S = 0.25
 
 _ANSWERED = frozenset({Outcome.ANSWERED, Outcome.STALLED})
-_UNDECIDED = frozenset({Outcome.SKIPPED, Outcome.OPEN})
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ class Evidence:
     withdraws: bool = False  # this fault makes the router lose the route through each target that is a node
     uncacheable: tuple[str, ...] = ()
     detection_s: float = 0.3  # BFD's, RFC 5880
+    others_answer: bool = False  # somebody who is no node may answer once the fault is there
 
     @property
     def reverted_ns(self) -> int:
@@ -78,8 +77,10 @@ def judge(evidence: Evidence, expect: Expect) -> Judgement:
 
 def doubts(evidence: Evidence) -> Iterator[str]:
     """Why the run is no result; a sentence each."""
-    yield from _instrument(evidence)
+    yield from measurement.doubts(evidence.queries, evidence.fault)
     yield from (f"No proof: {proof.sentence}." for proof in evidence.proofs if not proof.holds)
+    yield from _unproven(evidence)
+    yield from _answered_by_others(evidence)
     yield from _unaimed(evidence)
     yield from _hidden_by_cache(evidence)
 
@@ -91,31 +92,52 @@ def misses(evidence: Evidence, expect: Expect) -> Iterator[str]:
     yield from _kinds(evidence, expect)
 
 
-# Was it a measurement -------------------------------------------------------------------------------------------------
-
-
-def _instrument(evidence: Evidence) -> Iterator[str]:
-    late = summary.lateness(evidence.queries)
-    limit_ms = phone_limits.LATE_P99_LIMIT_S * 1000
-    if late.skipped:
-        yield f"The phone skipped {late.skipped} queries."
-    if late.p99_ms > limit_ms:
-        yield f"The phone was late: {late.p99_ms:.1f} ms (p99), and at most {limit_ms:g} ms is a measurement."
-    decided = _decided(evidence.queries)
-    late_ns = max((r.sent_ns - r.intended_ns for r in _during(evidence, decided) if r.sent_ns is not None), default=0)
-    if late_ns > LATE_IN_FAULT_S * NS:
-        yield f"The phone stood still for {late_ns / NS:.3f} s in the fault: what got lost meanwhile, nobody asked."
-    parts = {
-        "before": [r for r in decided if r.intended_ns < evidence.fault.began_ns],
-        "during": _during(evidence, decided),
-        "after": [r for r in decided if r.intended_ns > evidence.reverted_ns],
-    }
-    for when, asked in parts.items():
-        if len(asked) < LEAST_QUERIES:
-            yield f"Only {len(asked)} queries were decided {when} the fault; {LEAST_QUERIES} are the least."
-
-
 # Did it happen to this household --------------------------------------------------------------------------------------
+
+
+def _unproven(evidence: Evidence) -> Iterator[str]:
+    """A lost route is proof enough, and that it was lost is asked for elsewhere. Without that there must be another."""
+    if not evidence.proofs and not (evidence.withdraws and evidence.nodes.intersection(evidence.fault.targets)):
+        yield "Nothing proves that the fault was real."
+
+
+def _answered_by_others(evidence: Evidence) -> Iterator[str]:
+    """A foreign resolver that takes over in the fault makes every loss small. The last resort is none: it answers where
+    no node does."""
+    alone = _without_nodes(evidence)
+    began_ns, settles_ns = evidence.fault.began_ns, round(LAST_RESORT_S * NS)
+
+    def may(at_ns: int) -> bool:
+        if at_ns >= began_ns and (evidence.others_answer or at_ns <= began_ns + settles_ns):
+            return True
+        return any(start_ns <= at_ns <= end_ns + settles_ns for start_ns, end_ns in alone)
+
+    others = [
+        record
+        for record in evidence.queries
+        if record.node and record.node not in evidence.nodes and record.outcome in _ANSWERED
+        and not may(record.intended_ns)
+    ]  # fmt: skip
+    if others:
+        who = others[0].node if others[0].node != OTHER_NODE else "nobody we know"
+        yield f"{len(others)} queries were answered by no node of this home ({who}) while it had nodes that serve."
+
+
+def _without_nodes(evidence: Evidence) -> list[tuple[int, int]]:
+    """When the router had a route through no node at all."""
+    spans: list[tuple[int, int]] = []
+    up: set[str] = set()
+    since: int | None = None
+    for event in evidence.announcements:
+        (up.add if event.announced else up.discard)(event.node)
+        if up and since is not None:
+            spans.append((since, event.time_ns))
+            since = None
+        elif not up and since is None:
+            since = event.time_ns
+    if since is not None and evidence.queries:
+        spans.append((since, evidence.queries[-1].intended_ns))
+    return spans
 
 
 def _unaimed(evidence: Evidence) -> Iterator[str]:
@@ -213,6 +235,10 @@ def _routes(evidence: Evidence, expect: Expect) -> Iterator[str]:
         for event in log:
             if fault.began_ns <= event.time_ns <= evidence.reverted_ns and not event.announced:
                 yield f"{event.node} was withdrawn {(event.time_ns - fault.began_ns) / NS:.3f} s after the fault."
+    if expect.stays_withdrawn:
+        for target in fault.targets:
+            if (back_s := _back_after(target, evidence)) is not None:
+                yield f"{target} was back at the router {back_s:.3f} s after the fault, which was not undone then."
     for most_s, took_s, word in (
         (expect.withdrawn_within_s, statistics.withdrawn_after(fault, log), "withdrawn"),
         (expect.returned_within_s, statistics.returned_after(fault, log), "back"),
@@ -223,6 +249,17 @@ def _routes(evidence: Evidence, expect: Expect) -> Iterator[str]:
             yield f"Never {word} at the router; it may take {most_s:g} s."
         elif took_s > most_s:
             yield f"{word.capitalize()} at the router after {took_s:.3f} s; it may take {most_s:g} s."
+
+
+def _back_after(target: str, evidence: Evidence) -> float | None:
+    """Seconds from the fault until the router had a route through a withdrawn target again; None: not in the fault."""
+    withdrawn = False
+    for event in evidence.announcements:
+        if event.node == target and evidence.fault.began_ns <= event.time_ns <= evidence.reverted_ns:
+            if withdrawn and event.announced:
+                return (event.time_ns - evidence.fault.began_ns) / NS
+            withdrawn = not event.announced
+    return None
 
 
 def _kinds(evidence: Evidence, expect: Expect) -> Iterator[str]:
@@ -251,9 +288,5 @@ def _kinds(evidence: Evidence, expect: Expect) -> Iterator[str]:
             yield f"{answered} of {len(mine)} {kind} queries were answered during the fault; none may be."
 
 
-def _decided(queries: Iterable[Record]) -> list[Record]:
-    return [record for record in queries if record.outcome not in _UNDECIDED]
-
-
 def _during(evidence: Evidence, queries: Iterable[Record]) -> list[Record]:
-    return [r for r in queries if evidence.fault.began_ns <= r.intended_ns <= evidence.reverted_ns]
+    return measurement.during(evidence.fault, queries)

@@ -61,6 +61,10 @@ class Expect:
     withdrawn_within_s: float | None = None
     returned_within_s: float | None = None
     never_withdrawn: bool = False
+    stays_withdrawn: bool = False  # a node that was withdrawn by the fault is not back before it is undone
+    # Somebody who is no node may answer once the fault is there, such as the last resort. Else a run in which anybody
+    # does is void: it measured another resolver.
+    others_answer: bool = False
     clean_kinds: tuple[str, ...] = ()  # kinds of names that must all be answered throughout
     failing_kinds: tuple[str, ...] = ()  # kinds that must all fail while the fault holds
     lost_least_of: Mapping[str, int] = field(default_factory=dict)  # kind -> failures a control must show of it
@@ -82,6 +86,7 @@ class Scenario:
     # Done before the household begins to ask, and undone at the end: a protection that a control takes away.
     prepare: tuple[Action, ...] = ()
     restore: tuple[Action, ...] = ()
+    least_nodes: int = 2  # with fewer it would be another experiment
     control: bool = False  # shows what happens without a protection
     in_quick_set: bool = False  # run by `--quick` without names
     # Kinds of names of which some must have been asked while the fault held that no cache can answer; a run without

@@ -10,6 +10,7 @@ import json
 import statistics
 
 from anycastlab.report.run import Proof
+from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.model import Check
 from anycastlab.scenarios.stage import Stage
 
@@ -32,7 +33,10 @@ def packets_dropped(family: str, table: str, what: str) -> Check:
 
     def check(stage: Stage) -> Proof:
         name = table.format(lab=stage.lab.name)
-        packets = _counted(stage.on_host(["nft", "-j", "list", "table", family, name]))
+        try:
+            packets = _counted(stage.on_host(["nft", "-j", "list", "table", family, name]))
+        except ScenarioError:
+            return Proof(False, f"the rule that dropped packets {what} was gone at the end of the fault")
         return Proof(packets > 0, f"{packets} packets {what} were dropped", {"packets": packets})
 
     return check
@@ -68,7 +72,11 @@ def slow_answers(machine: str, address: str, name: str, least_s: float, tries: i
     """A resolver that is asked at its own address from the client answers, and its median takes at least `least_s`."""
 
     def check(stage: Stage) -> Proof:
-        took = [seconds for _ in range(tries) if (seconds := seconds_to_answer(stage, address, name)) is not None]
+        try:
+            asked = [seconds_to_answer(stage, address, name) for _ in range(tries)]
+        except ScenarioError as error:
+            return Proof(False, str(error).rstrip("."))
+        took = [seconds for seconds in asked if seconds is not None]
         if not took:
             return Proof(False, f"{machine} gave no answer at all", {"answers": 0})
         median = statistics.median(took)
@@ -81,7 +89,10 @@ def no_answer(address: str, name: str, what: str) -> Check:
     """Nobody answers `name` at `address`, asked from the client."""
 
     def check(stage: Stage) -> Proof:
-        took = seconds_to_answer(stage, address, name)
+        try:
+            took = seconds_to_answer(stage, address, name)
+        except ScenarioError as error:
+            return Proof(False, str(error).rstrip("."))  # nobody was asked, so that nobody answered shows nothing
         return Proof(took is None, f"{what}: {'no answer' if took is None else 'an answer came'}", {"seconds": took})
 
     return check
@@ -91,19 +102,40 @@ _ASK = """
 import random, sys, time, dns.exception, dns.message, dns.query, dns.rcode
 address, name = sys.argv[1:]
 name = name.replace("{random}", f"x{random.getrandbits(48):x}")
-begun = time.monotonic()
-try:
-    reply = dns.query.udp(dns.message.make_query(name, "A"), address, timeout=3)
-    good = reply.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)
-except (dns.exception.DNSException, OSError):
-    good = False
+for _ in range(2):  # one packet may get lost
+    begun = time.monotonic()
+    try:
+        reply = dns.query.udp(dns.message.make_query(name, "A"), address, timeout=1.5)
+        good = reply.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)
+    except (dns.exception.DNSException, OSError):
+        good = False
+    if good:
+        break
 print(time.monotonic() - begun if good else "none")
 """
 
 
 def seconds_to_answer(stage: Stage, address: str, name: str) -> float | None:
-    """Asked from the lab's client; None without a good answer. `{random}` in the name becomes an unseen label."""
+    """Asked from the lab's client; None without a good answer. `{random}` in the name becomes an unseen label.
+
+    Raises ScenarioError when the client could not ask.
+    """
     from anycastlab.scenarios.stage import CLIENT
 
-    said = stage.run(CLIENT, ["python3", "-c", _ASK, address, name]).text.strip()
-    return None if said in ("", "none") else float(said)
+    result = stage.run(CLIENT, ["python3", "-c", _ASK, address, name])
+    said = result.text.strip()
+    try:
+        return None if said == "none" else float(said)
+    except ValueError:
+        raise ScenarioError(f"{CLIENT} could not ask {address}: {result.complaint}.") from None
+
+
+def file_says(machine: str, path: str, text: str, what: str) -> Check:
+    """A file on the machine has that one line, still: what made the fault was not taken away meanwhile."""
+
+    def check(stage: Stage) -> Proof:
+        result = stage.run(machine, ["cat", path])
+        holds = result.ok and result.text.strip() == text
+        return Proof(holds, f"{machine} was {'' if holds else 'no longer '}{what} at the end of the fault")
+
+    return check

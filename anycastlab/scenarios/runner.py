@@ -110,6 +110,7 @@ def conclude(
         withdraws=fault.withdraws,
         uncacheable=plan.scenario.uncacheable,
         detection_s=stage.site.bfd.detection_s,
+        others_answer=plan.scenario.expect.others_answer,
     )
     judgement = judge(evidence, plan.scenario.expect)
     return Run(

@@ -84,6 +84,11 @@ class Session:
     _extra: dict[str, Any] = field(default_factory=dict)  # settings of a scenario, in force now
     _checked: bool = False
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes the lab has."""
+        return len(self.stage.site.nodes)
+
     def run(self, scenario: Scenario, lengths: timing.Lengths, rate: float, number: int) -> Run:
         """Run a scenario once. Raises AnycastlabError with everything undone but its settings, which `close` undoes."""
         self.configure(scenario.settings)

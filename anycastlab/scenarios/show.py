@@ -31,6 +31,8 @@ _SENTENCES = {
     "returned_within_s": "back at the router within {} s",
     "never_withdrawn": "no node withdrawn",
     "clean_kinds": "no failure among {} names",
+    "stays_withdrawn": "a node that was withdrawn stays so until the fault is undone",
+    "others_answer": "somebody who is no node may answer in the fault, such as the last resort",
     "failing_kinds": "every one of the {} names fails while it lasts",
     "lost_least_of": "at least so many failures by kind of name: {} (a control)",
     "clean_from_s": "nothing lost later than {} s after the fault",

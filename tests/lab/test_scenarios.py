@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from anycastlab.report import run as records
+from anycastlab.report import reading as records
 from anycastlab.report.run import Run, Verdict
 from anycastlab.scenarios import catalog, faults, guardian, proofs
 from anycastlab.scenarios.actions import OnHost

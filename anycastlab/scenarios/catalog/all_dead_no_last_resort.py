@@ -7,6 +7,7 @@ SCENARIO = Scenario(
     title="All nodes lose their power, without the last resort",
     fault=lambda stage: faults.without_last_resort(faults.killed(*(node.name for node in stage.site.nodes))),
     expect=Expect(outage_least_s=5.0, lost_least=50),
+    least_nodes=1,
     control=True,
     in_quick_set=True,
 )

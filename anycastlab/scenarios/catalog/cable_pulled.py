@@ -6,5 +6,5 @@ from anycastlab.scenarios.model import Expect, Scenario
 SCENARIO = Scenario(
     title="The cable of the serving node is pulled",
     fault=lambda stage: faults.cable_pulled(stage, stage.serving_node()),
-    expect=Expect(outage_detections=1.25, clean_from_s=2.0),
+    expect=Expect(outage_detections=1.25, clean_from_s=2.0, stays_withdrawn=True),
 )

@@ -6,5 +6,5 @@ from anycastlab.scenarios.model import Expect, Scenario
 SCENARIO = Scenario(
     title="The serving node is drained",
     fault=lambda stage: faults.drained(stage.serving_node()),
-    expect=Expect(lost_most=0, servfail_most=0, withdrawn_within_s=2.0),
+    expect=Expect(lost_most=0, servfail_most=0, withdrawn_within_s=2.0, stays_withdrawn=True),
 )

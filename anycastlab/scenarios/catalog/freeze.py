@@ -6,6 +6,6 @@ from anycastlab.scenarios.model import Expect, Scenario
 SCENARIO = Scenario(
     title="The serving node freezes: link up, all packets dropped",
     fault=lambda stage: faults.frozen(stage, stage.serving_node()),
-    expect=Expect(outage_detections=1.25, clean_from_s=2.0),
+    expect=Expect(outage_detections=1.25, clean_from_s=2.0, stays_withdrawn=True),
     in_quick_set=True,
 )

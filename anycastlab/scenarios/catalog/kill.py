@@ -7,6 +7,6 @@ SCENARIO = Scenario(
     title="The serving node loses its power",
     fault=lambda stage: faults.killed(stage.serving_node()),
     # Its daemons' connections end with it, which the router hears at once: usually nothing is lost. BFD is the bound.
-    expect=Expect(outage_detections=1.25, clean_from_s=2.0, withdrawn_within_s=1.0),
+    expect=Expect(outage_detections=1.25, clean_from_s=2.0, withdrawn_within_s=1.0, stays_withdrawn=True),
     in_quick_set=True,
 )

@@ -9,6 +9,7 @@ from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
 SCENARIO = Scenario(
     title="The router's own resolver is down",
     fault=faults.router_dns_down,
+    least_nodes=1,
     phone=PhoneUse(mix="lan"),
     expect=Expect(never_withdrawn=True, clean_kinds=("popular", "uncached"), failing_kinds=("local",)),
     uncacheable=("local",),

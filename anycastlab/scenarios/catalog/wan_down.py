@@ -8,6 +8,7 @@ from anycastlab.scenarios.timing import Lengths
 SCENARIO = Scenario(
     title="WAN down, with serve-stale",
     fault=faults.wan_down,
+    least_nodes=1,
     expect=Expect(never_withdrawn=True, clean_kinds=("popular", "local"), failing_kinds=("uncached",)),
     uncacheable=("uncached",),
     # Longer than the names' lifetime: only stale answers can be right at its end.

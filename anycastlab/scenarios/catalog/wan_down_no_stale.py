@@ -8,6 +8,7 @@ from anycastlab.scenarios.timing import Lengths
 SCENARIO = Scenario(
     title="WAN down, without serve-stale",
     fault=faults.wan_down,
+    least_nodes=1,
     expect=Expect(
         never_withdrawn=True,
         clean_kinds=("local",),

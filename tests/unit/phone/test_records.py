@@ -18,10 +18,11 @@ from anycastlab.phone.records import COLUMNS, Outcome, Record
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), max_size=12)
 WORD = st.text("abc.-", max_size=8)
 MS = st.none() | st.floats(0, 1e6).map(lambda value: round(value, 3))
+COUNT = st.integers(0, 2**63 - 1)
 RECORDS = st.builds(
-    Record, query=st.integers(0), client=WORD, server=WORD, name=WORD, type=WORD, kind=WORD, intended_ns=st.integers(0),
-    sent_ns=st.none() | st.integers(0), latency_ms=MS, outcome=st.sampled_from(Outcome), rcode=WORD, node=TEXT,
-    truncated=st.booleans(), duplicates=st.integers(0), discarded=st.integers(0), tries=st.integers(0),
+    Record, query=COUNT, client=WORD, server=WORD, name=WORD, type=WORD, kind=WORD, intended_ns=COUNT,
+    sent_ns=st.none() | COUNT, latency_ms=MS, outcome=st.sampled_from(Outcome), rcode=WORD, node=TEXT,
+    truncated=st.booleans(), duplicates=COUNT, discarded=COUNT, tries=COUNT,
     felt=st.sampled_from(Outcome), felt_ms=MS, note=TEXT,
 )  # fmt: skip
 
@@ -98,3 +99,41 @@ def test_an_unknown_outcome_is_refused() -> None:
 
     with pytest.raises(PhoneError, match="Line 2"):
         list(records.read_csv(out.getvalue().replace("answered", "fine").splitlines(keepends=True)))
+
+
+VALUES = (0, "wire", "s", "n", "A", "k", 5, 6, 0.4, "answered", "NOERROR", "", False, 0, 0, 1, "answered", 0.4, "")
+GOOD = dict(zip(COLUMNS, VALUES, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("query", "-5", "-5"),
+        ("tries", "-1", "-1"),
+        ("intended_ns", "-5", "-5"),
+        ("sent_ns", "-5", "-5"),
+        ("latency_ms", "-5", "-5"),
+        ("latency_ms", "Infinity", "Infinity"),
+        ("latency_ms", "NaN", "NaN"),
+        ("felt_ms", "-0.1", "-0.1"),
+        ("duplicates", "1.5", "1.5"),
+        ("query", "true", "true"),
+        ("query", "9223372036854775808", "9223372036854775808"),
+        ("note", "null", "null"),
+        ("outcome", '"fine"', '"fine"'),
+        ("felt", "{}", "{}"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_with_its_line_and_as_it_stands_there(
+    column: str, value: str, said: str
+) -> None:
+    line = json.dumps({**GOOD, column: "@"}).replace('"@"', value)
+    with pytest.raises(PhoneError) as caught:
+        list(records.read_jsonl([json.dumps(GOOD), line]))
+    assert caught.value.problem == f"Line 2 of the records: {column} cannot be {said}."
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"query": ' + "1" * 5000 + "}", "\x00"])
+def test_a_line_that_no_parser_takes_is_one_sentence(line: str) -> None:
+    with pytest.raises(PhoneError, match=r"Line 1 of the records is not JSON: .*\."):
+        list(records.read_jsonl([line]))

@@ -68,7 +68,7 @@ class Home:
         for node in self.dead:
             events.append(Announcement(_at(self.fault_s + self.withdrawn_after_s), node, False))
             events.append(Announcement(_at(self.revert_s + self.returned_after_s), node, True))
-        return tuple(events)
+        return tuple(sorted(events, key=lambda event: event.time_ns))
 
 
 def run(

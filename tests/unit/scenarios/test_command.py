@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from anycastlab import cli
 from anycastlab.commands.scenario import scenario
+from anycastlab.phone.summary import wire_counts
 from anycastlab.report.run import Proof, Run, Verdict
 from anycastlab.scenarios import campaign, catalog
 from anycastlab.scenarios.campaign import Options
@@ -26,7 +27,7 @@ def recorded(one: Scenario, number: int, verdict: Verdict) -> Run:
     reason = "" if verdict is Verdict.OK else "a reason"
     return Run(
         one.name, one.title, verdict, reason, number, evidence.fault, (Proof(True, "node02 was stopped"),),
-        tuple(evidence.queries), tuple(evidence.announcements),
+        tuple(evidence.queries), tuple(evidence.announcements), {"counts": wire_counts(evidence.queries)},
     )  # fmt: skip
 
 

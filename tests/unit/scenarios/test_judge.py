@@ -169,8 +169,75 @@ def test_every_target_must_have_served() -> None:
 
 def test_a_fault_of_something_that_is_no_node_need_not_serve_or_withdraw() -> None:
     fault = replace(good().fault, targets=("upstream",))
-    quiet = good(fault=fault, announcements=tuple(Announcement(0, node, True) for node in NODES), withdraws=False)
+    quiet = good(
+        fault=fault,
+        announcements=tuple(Announcement(0, node, True) for node in NODES),
+        withdraws=False,
+        proofs=(Proof(True, "12 packets to the provider were dropped"),),
+    )
     assert judge(quiet, Expect(never_withdrawn=True)).verdict is Verdict.OK
+    # Without its proof it has shown nothing, however well it went
+    unproven = judge(replace(quiet, proofs=()), Expect(never_withdrawn=True))
+    assert unproven == Judgement(Verdict.VOID, "Nothing proves that the fault was real.")
+
+
+@pytest.mark.parametrize(("target", "withdraws"), [("node02", False), ("router", True), ("upstream", False)])
+def test_without_proof_no_result(target: str, withdraws: bool) -> None:
+    fault = replace(good().fault, targets=(target,))
+    assert judge(good(fault=fault, withdraws=withdraws), Expect()).verdict is Verdict.VOID
+
+
+def answered_by(who: str, begin: float, end: float, evidence: Evidence) -> Evidence:
+    began = evidence.fault.began_ns
+    queries = tuple(
+        replace(r, node=who) if begin <= (r.intended_ns - began) / NS < end else r for r in evidence.queries
+    )
+    return replace(evidence, queries=queries)
+
+
+@pytest.mark.parametrize("who", ["other", "evil"])
+@pytest.mark.parametrize(("begin", "end"), [(6, 9), (-4, -3), (16, 18)])
+def test_a_run_in_which_somebody_else_answers_is_void(who: str, begin: float, end: float) -> None:
+    judgement = judge(answered_by(who, begin, end, good()), NOTHING_LOST)
+    assert judgement.verdict is Verdict.VOID
+    assert "queries were answered by no node of this home" in judgement.reason
+    assert "while it had nodes that serve" in judgement.reason
+
+
+def test_the_last_resort_may_answer_for_a_moment_after_the_fault() -> None:
+    assert judge(answered_by("other", 0.3, 4.5, good()), NOTHING_LOST).verdict is Verdict.OK
+
+
+def test_where_no_node_is_left_the_last_resort_answers() -> None:
+    began, reverted = good().fault.began_ns, good().reverted_ns
+    log = (
+        *(Announcement(0, node, True) for node in NODES),
+        *(Announcement(began + NS // 5, node, False) for node in NODES),
+        *(Announcement(reverted + NS, node, True) for node in NODES),
+    )
+    dead = good(fault=replace(good().fault, targets=NODES), announcements=log)
+    assert judge(answered_by("other", 1, 13, dead), NOTHING_LOST).verdict is Verdict.OK
+    assert judge(answered_by("other", 17, 19, dead), NOTHING_LOST).verdict is Verdict.VOID
+
+
+def test_a_scenario_may_expect_others_but_not_before_its_fault() -> None:
+    expecting = good(others_answer=True)
+    assert judge(answered_by("other", 6, 9, expecting), NOTHING_LOST).verdict is Verdict.OK
+    assert judge(answered_by("other", -4, -3, expecting), NOTHING_LOST).verdict is Verdict.VOID
+
+
+def test_a_node_that_is_back_before_the_fault_is_undone_is_no_success() -> None:
+    began = good().fault.began_ns
+    log = (
+        *good().announcements[:-1],
+        Announcement(began + 6 * NS // 10, "node02", True),
+        Announcement(began + 9 * NS, "node02", False),
+        good().announcements[-1],
+    )
+    judgement = judge(good(announcements=log), Expect(lost_most=0, stays_withdrawn=True))
+    assert judgement.verdict is Verdict.FAILED
+    assert judgement.reason == "node02 was back at the router 0.600 s after the fault, which was not undone then."
+    assert judge(good(), Expect(lost_most=0, stays_withdrawn=True)).verdict is Verdict.OK
 
 
 # Failed: a result, and not the one that is expected -------------------------------------------------------------------

@@ -14,8 +14,9 @@ import pytest
 
 from anycastlab.commands.options import parse_data
 from anycastlab.lab.topology import Lab as Topology
-from anycastlab.report.run import Verdict, read
-from anycastlab.scenarios import campaign, guardian, priority, session, timing
+from anycastlab.report.reading import read
+from anycastlab.report.run import Verdict
+from anycastlab.scenarios import campaign, catalog, guardian, priority, session, timing
 from anycastlab.scenarios.actions import Action, Deploy
 from anycastlab.scenarios.campaign import Options, run_all
 from anycastlab.scenarios.errors import ScenarioError
@@ -95,6 +96,7 @@ class FakeSession:
     def __init__(self, name: str) -> None:
         self.name = name
         self.ran: list[tuple[str, int, timing.Lengths]] = []
+        self.nodes = 3
 
     def run(self, scenario: Scenario, lengths: timing.Lengths, rate: float, number: int) -> Any:  # noqa: ARG002
         self.ran.append((scenario.name, number, lengths))
@@ -333,3 +335,19 @@ def test_every_thread_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         end.set()
         other.join()
+
+
+def test_a_scenario_that_is_about_more_nodes_than_there_are_is_one_sentence_before_anything_is_broken() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        campaign.require_nodes(catalog.find("two-of-three-dead"), 1)
+    assert caught.value.problem == "two-of-three-dead needs at least 2 nodes, and this lab has 1."
+    for name in ("all-dead", "wan-down", "router-dns-down"):
+        campaign.require_nodes(catalog.find(name), 1)
+    campaign.require_nodes(catalog.find("two-of-three-dead"), 2)
+
+
+def test_all_are_looked_at_before_the_first_is_run(labs: list[FakeSession], tmp_path: Path) -> None:
+    some = [scenario("kill", least_nodes=1), scenario("other", least_nodes=9)]
+    with pytest.raises(ScenarioError, match="other needs at least 9 nodes"):
+        list(run_all(some, Options("inventory/lab.py", {}, "unit", out=tmp_path), lambda _: None))
+    assert [session.ran for session in labs] == [[]]

@@ -16,6 +16,7 @@ def begin() -> None:
     """From now on Ctrl-C ends the process at once; the command's program calls it first of all."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back while Python started: see scripts/bootstrap
 
 
 def over() -> None:

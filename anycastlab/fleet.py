@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from getpass import getpass
 from pathlib import Path
@@ -24,8 +25,10 @@ from anycastlab import first_moments
 from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
+from anycastlab.node import layout
 from anycastlab.shell_answer import ShellError, answer, marked
-from anycastlab.site.load import from_inventory, require_known_settings
+from anycastlab.site import deployed
+from anycastlab.site.load import from_inventory, machines_of, require_known_settings, with_secrets
 from anycastlab.status import built
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import LAB_CLIENT
@@ -65,6 +68,20 @@ class Fleet:
     @cached_property
     def site(self) -> Site:
         return from_inventory(self.inventory)
+
+    def look_as_deployed(self) -> list[str]:
+        """From now on `site` has the settings that the nodes were deployed with; says where the files differ.
+
+        A home whose files would be no home with them stays as the files have it.
+        """
+        read = ["head", "-c", str(deployed.MOST_BYTES), layout.DEPLOYED]
+        answers = self.run_all({node.name: read for node in self.site.nodes})
+        records = {name: deployed.parse(answer.stdout) for name, answer in answers.items() if answer.ok}
+        notes = deployed.notes(records, self.site)
+        if notes:
+            with suppress(AnycastlabError):
+                self.site = with_secrets(deployed.as_deployed(machines_of(self.inventory), records, self.site))
+        return notes
 
     def require_built(self) -> None:
         """Raises an error with one sentence for a lab that is not built, or whose server cannot be asked."""

@@ -15,7 +15,7 @@ router_asn = 65000
 bgp_keepalive_s = 3  # seconds
 bgp_hold_s = 9  # seconds; only where BFD is blind (a hung bgpd), for BFD sees everything else first
 bgp_connect_retry_s = 1  # seconds; the default of 120 would keep a returning node waiting
-bgp_password = None  # TCP-MD5 key between nodes and router; None: no signature
+bgp_password = None  # TCP-MD5 key; a secret, so set ANYCASTLAB_BGP_PASSWORD instead of writing it here (see README)
 bfd_interval_ms = 100  # milliseconds, both directions; 100 x 3 survives full CPU load without a false alarm
 bfd_multiplier = 3  # missed packets
 

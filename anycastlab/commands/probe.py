@@ -32,6 +32,8 @@ def probe(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
         problem = str(error)
         states = [probe_control.NodeProbe(name, "unknown", reason=problem) for name in names]
     else:
+        for sentence in fleet.look_as_deployed():
+            click.echo(sentence, err=as_json)
         states = probe_control.probe_states(fleet.run_plain, names, in_parallel)
     if problem and not as_json:
         click.echo(f"! {problem}")

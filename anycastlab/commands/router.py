@@ -51,6 +51,8 @@ def verify(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
 
     fleet = Fleet(inventory, parse_data(data))
     fleet.require_built()
+    for sentence in fleet.look_as_deployed():
+        click.echo(sentence, err=as_json)
     explain = explainer(lambda node, argv: fleet.run(node.name, argv).stdout)
     found = verify_router(fleet.site, ask=service_asker(fleet.site, fleet.run_on_client), explain=explain)
     household, problem = ask_household(fleet.site, fleet.run_on_client)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
@@ -30,7 +31,8 @@ def status(inventory: str, data: tuple[str, ...], as_json: bool) -> int:
     except AnycastlabError as error:
         found = Status.unknown(site, str(error))
     else:
-        found = gather(fleet, read_router)
+        notes = fleet.look_as_deployed()
+        found = replace(gather(fleet, read_router), notes=tuple(notes))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:

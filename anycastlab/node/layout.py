@@ -14,6 +14,7 @@ LINK: Final = "anycast0"  # carries the service address; its state is the announ
 LIB: Final = "/usr/local/lib/anycastlab"
 STATE: Final = "/var/lib/anycastlab"
 APPLIED: Final = f"{STATE}/applied.json"  # what each unit was last started with
+DEPLOYED: Final = f"{STATE}/deployed.json"  # the settings that the last deploy had, see `site.deployed`
 ORIGINALS: Final = f"{STATE}/originals"  # on a machine that outlives us: the files that ours replaced, and a record
 ORIGINALS_INDEX: Final = f"{STATE}/originals.json"
 DRAINED: Final = f"{STATE}/drained"  # the probe keeps the link down while this exists

@@ -42,7 +42,7 @@ from anycastlab.node.managed import ManagedFile
 from anycastlab.outside_text import one_line
 from anycastlab.run import tell
 from anycastlab.shell_answer import ShellError
-from anycastlab.site import Node, Service, Site
+from anycastlab.site import Node, Service, Site, deployed
 
 _PASSWORDS = adguard_yaml.Passwords(credentials.bcrypt_matches, credentials.bcrypt_hash)
 # Stands for a password or certificate that a dry run does not make.
@@ -87,7 +87,7 @@ def _configure(
     if not todo.changes:
         context.host.noop(f"{node.name} is as it should be")
         return
-    _tell(todo, state)
+    _tell(todo, state, _was_deployed(site, node, todo, state))
     yield from _commands(site, node, wanted, state, todo, keeps, source, must_serve, waits)
 
 
@@ -290,7 +290,16 @@ def _install(packages: tuple[str, ...]) -> str:
     )
 
 
-def _tell(todo: plan.Plan, state: facts.NodeState) -> None:
+def _was_deployed(site: Site, node: Node, todo: plan.Plan, state: facts.NodeState) -> str:
+    """With which other settings the node was deployed before; empty where there are none, or none that is known."""
+    if layout.DEPLOYED not in state.files or layout.DEPLOYED not in {file.path for file in todo.files}:
+        return ""
+    old = context.host.get_fact(facts.ContentFact, paths=(layout.DEPLOYED,)).get(layout.DEPLOYED, "")
+    found = deployed.differences(deployed.parse(old), site, node)
+    return deployed.said(found, "this run has") if found else ""
+
+
+def _tell(todo: plan.Plan, state: facts.NodeState, before: str) -> None:
     """Say what is going to happen; the present text of files is only read where differences are to be seen."""
 
     def details() -> list[str]:
@@ -298,7 +307,7 @@ def _tell(todo: plan.Plan, state: facts.NodeState) -> None:
         old = context.host.get_fact(facts.ContentFact, paths=readable) if readable else {}
         return show.details(todo, old)
 
-    tell.change(show.headline(todo), details)
+    tell.change("; ".join(part for part in (show.headline(todo), before) if part), details)
 
 
 def fail(state: Any, host: Any, sentence: str) -> bool:  # noqa: ARG001  (pyinfra hands `state` over by that name)

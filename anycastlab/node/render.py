@@ -23,7 +23,7 @@ from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.probe import config as probe_config
 from anycastlab.probe import units as probe_units
-from anycastlab.site import Node, Site
+from anycastlab.site import Node, Site, deployed
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
 BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
@@ -114,6 +114,7 @@ def files(
         ManagedFile(layout.FRR_DROP_IN, _text("frr.service.conf.j2", context), restarts=(layout.FRR_UNIT,)),
         *_resolver_files(site, node, context, resolver_unit, certificate),
         *_probe_files(site, node, resolver_unit, probe_key),
+        ManagedFile(layout.DEPLOYED, deployed.to_json(site, node).encode()),
     ]
     return tuple(made)
 

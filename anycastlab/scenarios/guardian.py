@@ -30,6 +30,7 @@ from anycastlab.scenarios.actions import Action, from_json, to_json
 from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.stage import LabStage, Stage, open_stage
 from anycastlab.site import Site
+from anycastlab.site.settings import SECRETS
 
 DONE, READY, ARMED = "done", "ready", "armed"
 
@@ -42,7 +43,7 @@ def orders(stage: LabStage, actions: Sequence[Action]) -> str:
         "site": site,
         "inventory": str(Path(stage.inventory).absolute()),
         "folder": stage.folder,
-        "settings": [list(pair) for pair in stage.settings],
+        "settings": [list(pair) for pair in stage.settings if pair[0] not in SECRETS],
         "actions": [to_json(action) for action in actions],
     })  # fmt: skip
 

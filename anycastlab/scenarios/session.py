@@ -30,6 +30,7 @@ from anycastlab.scenarios.recorder import Recorder
 from anycastlab.scenarios.runner import Plan, run_once
 from anycastlab.scenarios.stage import CLIENT, ROUTER, LabStage, open_stage
 from anycastlab.site import Site
+from anycastlab.site.settings import masked
 from anycastlab.status.answer import Answer
 from anycastlab.status.gather import gather
 from anycastlab.status.model import Status
@@ -182,7 +183,7 @@ class Session:
             "resolver": ", ".join(sorted({node.resolver for node in site.nodes})),
             "bfd_interval_ms": site.bfd.interval_ms,
             "bfd_multiplier": site.bfd.multiplier,
-            **{key: _text(value) for key, value in {**self.data, **self._extra}.items()},
+            **{key: _text(value) for key, value in masked({**self.data, **self._extra}).items()},
         }
 
     def _versions(self, status: Status) -> dict[str, str]:

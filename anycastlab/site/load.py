@@ -26,7 +26,7 @@ API_TLS_PORT = 8729  # RouterOS service api-ssl
 API_PLAIN_PORT = 8728  # RouterOS service api
 
 # flat pyinfra variable -> where it lives in the model
-_SITE_KEYS: dict[str, tuple[str, ...]] = {
+SITE_SETTINGS: dict[str, tuple[str, ...]] = {
     "layout": ("layout",),
     "service_address": ("service", "address"),
     "service_address6": ("service", "address6"),
@@ -68,7 +68,7 @@ _ROUTER_KEYS: dict[str, str] = {
     "wan_interface": "wan_interface",
     "dhcp_network": "dhcp_network",
 }
-_NODE_KEYS: dict[str, str] = {
+NODE_SETTINGS: dict[str, str] = {
     "node_name": "name",
     "address": "address",
     "prefix_length": "prefix_length",
@@ -80,7 +80,7 @@ _NODE_KEYS: dict[str, str] = {
     "architecture": "architecture",
     "interface": "interface",
 }
-KNOWN_KEYS = frozenset(_SITE_KEYS) | frozenset(_ROUTER_KEYS) | frozenset(_NODE_KEYS)
+KNOWN_KEYS = frozenset(SITE_SETTINGS) | frozenset(_ROUTER_KEYS) | frozenset(NODE_SETTINGS)
 
 
 class HostLike(Protocol):
@@ -106,6 +106,16 @@ def from_inventory(inventory: Any) -> Site:
 
     Raises SiteError with one sentence for the first thing that is wrong.
     """
+    return with_secrets(machines_of(inventory))
+
+
+def with_secrets(machines: Machines) -> Site:
+    """`build`, with the secret settings that no inventory should hold."""
+    return build(machines, _secrets(machines))
+
+
+def machines_of(inventory: Any) -> Machines:
+    """The hosts of a pyinfra inventory by their part."""
 
     def members(group: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         hosts: Sequence[HostLike] = inventory.get_group(group, [])
@@ -113,8 +123,7 @@ def from_inventory(inventory: Any) -> Site:
 
     known = {name for group in ("nodes", "router") for name, _ in members(group)}
     extra = tuple((host.name, host.data.dict()) for host in inventory if host.name not in known)
-    machines = Machines(members("nodes"), members("router"), extra)
-    return build(machines, _secrets(machines))
+    return Machines(members("nodes"), members("router"), extra)
 
 
 def require_known_settings(inventory: Any) -> None:
@@ -149,7 +158,7 @@ def build(machines: Machines, secrets: Mapping[str, str] | None = None) -> Site:
     router_name, router_data = machines.router[0]
     router_data = {**router_data, **(secrets or {})}
     shared: dict[str, Any] = {}
-    for key, path in _SITE_KEYS.items():
+    for key, path in SITE_SETTINGS.items():
         if router_data.get(key) is not None:
             _put(shared, path, _plain(router_name, key, router_data[key]))
     lab = router_data.get("lab")
@@ -207,7 +216,7 @@ def _refuse_unknown_rebuild(rebuild: object, hosts: Iterable[str], nodes: Sequen
 
 def _node(host: str, data: Mapping[str, Any], lab: str | None, layout: str, twin: bool) -> dict[str, Any]:
     node: dict[str, Any] = {
-        field: _plain(host, key, data[key]) for key, field in _NODE_KEYS.items() if data.get(key) is not None
+        field: _plain(host, key, data[key]) for key, field in NODE_SETTINGS.items() if data.get(key) is not None
     }
     # A shared `router_id` is the router's; a node's own stands in its host data only.
     node.pop("router_id", None)
@@ -250,9 +259,9 @@ def _plain(host: str, key: str, value: Any) -> Any:
     return json.loads(as_json(host, key, value))
 
 
-_KEY_OF_PATH: dict[tuple[str, ...], str] = {path: key for key, path in _SITE_KEYS.items()}
+_KEY_OF_PATH: dict[tuple[str, ...], str] = {path: key for key, path in SITE_SETTINGS.items()}
 _KEY_OF_ROUTER = {field: key for key, field in _ROUTER_KEYS.items()}
-_KEY_OF_NODE = {field: key for key, field in _NODE_KEYS.items()}
+_KEY_OF_NODE = {field: key for key, field in NODE_SETTINGS.items()}
 
 
 def _sentence(error: ValidationError, given: Mapping[str, Any]) -> str:

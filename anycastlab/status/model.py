@@ -97,6 +97,7 @@ class Status:
     service: ServiceStatus
     problem: str | None = None
     service6: ServiceStatus | None = None  # the IPv6 service address, if there is one
+    notes: tuple[str, ...] = ()  # what a person should know that is no fault, such as other settings than the files'
     household: tuple[str, ...] = ()  # what is wrong for those who ask, see `household.Household.complaints`
 
     @classmethod

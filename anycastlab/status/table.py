@@ -50,7 +50,8 @@ def render(status: Status) -> Group:
         if each is not None:
             answer = Text(f"answered by {each.answered_by}", _GOOD) if each.answers else Text("no answer", _BAD)
             facts.add_row(f"service {each.address}", answer)
-    return Group(_Nodes(status.nodes), Text(), facts, *complaints)
+    notes = [Text(sentence, "yellow") for sentence in status.notes]
+    return Group(_Nodes(status.nodes), Text(), facts, *notes, *complaints)
 
 
 def _hops(active: tuple[str, ...], standing_by: tuple[str, ...]) -> str | Text:

@@ -15,7 +15,7 @@ def test_the_headline_names_what_stops() -> None:
         wanted("node02"), NodeState(present=True, packages=frozenset(layout.packages("unbound"))), PASSWORDS
     )
     assert show.headline(found) == (
-        "write 18 files; restart anycast0, frr, unbound, anycastlab-probe; start anycastlab-escalate.path"
+        "write 19 files; restart anycast0, frr, unbound, anycastlab-probe; start anycastlab-escalate.path"
     )
 
 

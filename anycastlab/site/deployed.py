@@ -1,0 +1,117 @@
+"""With which settings a node was deployed: written on it, and compared with what the files say now. Pure.
+
+`--data` holds for one run. What looks at a home later must look for what was deployed, and say where the files differ.
+The record holds settings by the names a person writes, never a secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from anycastlab.outside_text import one_line
+from anycastlab.site.load import NODE_SETTINGS, SITE_SETTINGS, Machines
+from anycastlab.site.model import Node, Site
+from anycastlab.site.settings import SECRETS
+
+MOST_BYTES = 1 << 20  # of a record that is read back; a blocklist of some ten thousand names fits
+_SHOWN = 60  # characters of a value that a sentence shows
+# What an embedded lab makes of other settings.
+_FOLLOWS = {
+    "layout": frozenset({"address", "prefix_length", "gateway", "address6", "gateway6", "router_dns"}),
+    "service_address6": frozenset({"address6", "gateway6"}),
+}
+
+Settings = Mapping[str, Any]
+
+
+def settings_of(site: Site, node: Node) -> dict[str, Any]:
+    """The settings of a node by the names in the inventory and `group_data/`, as JSON has them."""
+    whole, own = site.model_dump(mode="json"), node.model_dump(mode="json")
+    found = {key: _at(whole, path) for key, path in SITE_SETTINGS.items() if key not in SECRETS}
+    return found | {key: own[field] for key, field in NODE_SETTINGS.items() if key not in ("node_name", "router_id")}
+
+
+def to_json(site: Site, node: Node) -> str:
+    """The record as it lies on the node."""
+    return json.dumps(settings_of(site, node), indent=1, sort_keys=True) + "\n"
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A record that was read back; empty for what is none: a node that was deployed by an older version has none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    known = (SITE_SETTINGS.keys() | NODE_SETTINGS.keys()) - SECRETS
+    return {key: value for key, value in found.items() if key in known} if isinstance(found, dict) else {}
+
+
+def differences(record: Settings, site: Site, node: Node) -> dict[str, tuple[Any, Any]]:
+    """Setting → (as deployed, as `site` has it), without those that only follow from another one."""
+    wanted = settings_of(site, node)
+    found = {key: (value, wanted[key]) for key, value in record.items() if key in wanted and value != wanted[key]}
+    if site.lab is None:
+        return found
+    follows = frozenset().union(*(keys for cause, keys in _FOLLOWS.items() if cause in found))
+    return {key: both for key, both in found.items() if key not in follows}
+
+
+def said(found: Mapping[str, tuple[Any, Any]], who_says: str = "the files say") -> str:
+    """`deployed with layout=flat, the files say routed`, for what `differences` found."""
+    return "deployed with " + ", ".join(_said(key, *both, who_says) for key, both in sorted(found.items()))
+
+
+def notes(records: Mapping[str, Settings], site: Site) -> list[str]:
+    """A sentence for each group of nodes that were deployed with other settings than `site` has."""
+    groups: dict[str, list[str]] = {}
+    for node in site.nodes:
+        if found := differences(records.get(node.name, {}), site, node):
+            groups.setdefault(said(found), []).append(node.name)
+    everybody = len(site.nodes)
+    return [
+        f"{'All nodes were' if len(names) == everybody > 1 else _named(names)} {text}; `anycastlab up` makes it so."
+        for text, names in groups.items()
+    ]
+
+
+def as_deployed(machines: Machines, records: Mapping[str, Settings], site: Site) -> Machines:
+    """The inventory with the settings that the nodes were deployed with; of a home's, those that most nodes have."""
+    shared: dict[str, Any] = {}
+    found = {node.name: differences(records.get(node.name, {}), site, node) for node in site.nodes}
+    for key in SITE_SETTINGS:
+        was = Counter(json.dumps(of[key][0]) for of in found.values() if key in of)
+        if 2 * was.total() >= len(site.nodes):
+            shared[key] = json.loads(was.most_common(1)[0][0])
+    hosts = {node.host: node.name for node in site.nodes}
+    nodes = []
+    for host, data in machines.nodes:
+        own = {key: was for key, (was, _) in found[hosts[host]].items() if key in NODE_SETTINGS}
+        nodes.append((host, {**data, **shared, **own}))
+    router = tuple((host, {**data, **shared}) for host, data in machines.router)
+    return replace(machines, nodes=tuple(nodes), router=router)
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(names)
+    return f"{listed[0]} was" if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]} were"
+
+
+def _said(key: str, was: Any, wanted: Any, who_says: str) -> str:
+    if all(isinstance(value, str | int | bool | None) for value in (was, wanted)):
+        return f"{key}={_shown(was)}, {who_says} {_shown(wanted)}"
+    return f"other {key} than {who_says}"
+
+
+def _shown(value: Any) -> str:
+    return one_line("none" if value is None else str(value), _SHOWN)
+
+
+def _at(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = whole
+    for part in path:
+        found = found[part]
+    return found

@@ -14,7 +14,7 @@ def sentence(site: Site) -> str | None:
     if not nodes:
         return None
     first = nodes[0]
-    address = f"http://{first.address}:{layout.ADGUARD_API_PORT}"
+    address = f"https://{first.address}:{layout.ADGUARD_HTTPS_PORT}/"
     own = resolver_binary.cached(first.architecture or resolver_binary.tools().own_machine)
     built = own is not None and own.origin == "module"
     what = "AdGuard Home answers its API (built here, it has no web page)" if built else "AdGuard Home's web page is"

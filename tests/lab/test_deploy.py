@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from anycastlab.lab.topology import Lab
 from anycastlab.paths import state_dir
 from tests.lab.conftest import ROOT, RunningLab, changed_by
 
@@ -232,6 +234,33 @@ def test_dry_run_on_an_empty_lab_shows_everything_and_makes_nothing() -> None:
     assert _incus_inventory() == before
 
 
+def test_what_is_in_the_way_is_seen_before_anything_is_made() -> None:
+    empty = RunningLab("empty")
+    port = Lab("empty").api_port
+    bridge = ["incus", "network", "create", "empty-dns", "ipv4.address=none", "ipv6.address=none"]
+    subprocess.run(bridge, check=True, capture_output=True)
+    try:
+        before = _incus_inventory()
+        foreign = "The Incus network empty-dns exists and was not made by lab empty; it is left alone."
+        for command in ("plan", "up"):
+            result = empty.command(command)
+            assert (result.returncode, result.stderr.count(foreign)) == (1, 1), result.stdout + result.stderr
+        doctor = empty.command("doctor")
+        assert (doctor.returncode, foreign in doctor.stdout) == (1, True)
+        assert _incus_inventory() == before
+    finally:
+        subprocess.run(["incus", "network", "delete", "empty-dns"], check=True, capture_output=True)
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", port))
+        stranger.listen()
+        before = _incus_inventory()
+        result = empty.command("up")
+        said = f"Port {port} on 127.0.0.1, which leads to the lab's router, is in use by "
+        assert (result.returncode, result.stderr.count(said)) == (1, 1), result.stdout + result.stderr
+        assert f"(process {os.getpid()})" in result.stderr
+        assert _incus_inventory() == before
+
+
 def test_teardown_leaves_no_trace_and_touches_nothing_foreign(tmp_path: Path) -> None:
     small = RunningLab("gone", inventory="tests/lab/inventories/lab.py")
     foreign = ["incus", "project", "create", "somebody-elses"]
@@ -242,7 +271,18 @@ def test_teardown_leaves_no_trace_and_touches_nothing_foreign(tmp_path: Path) ->
         assert _incus_inventory() != before
         assert _kept(small)
         _forget_a_node(small, tmp_path / "lab.py")
-        small.command("down", "-y", "-i", small.inventory, check=True)
+        stranger = ["stranger", "--project", small.project]
+        subprocess.run(
+            ["incus", "create", *stranger, "--empty", "--storage", "anycastlab"], check=True, capture_output=True
+        )
+        refused = small.command("down", "-y", "-i", small.inventory)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert (
+            "Not all of lab gone could be removed: stranger in or beside its project anycastlab-gone" in refused.stderr
+        )
+        subprocess.run(["incus", "delete", *stranger], check=True, capture_output=True)
+        done = small.command("down", "-y", "-i", small.inventory, check=True)
+        assert done.stdout == "The lab gone is removed.\n"
         assert _incus_inventory() == before
         assert not _kept(small)
         again = small.command("down", "-y", "-i", small.inventory, check=True)

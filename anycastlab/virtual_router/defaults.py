@@ -17,6 +17,14 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "/ip/firewall/filter": _FIREWALL,
     "/ip/firewall/nat": _FIREWALL,
     "/ip/firewall/raw": _FIREWALL,
+    "/ip/firewall/mangle": _FIREWALL,
+    "/routing/rule": {"action": "lookup", "disabled": "false", "inactive": "false"},
+    "/ip/hotspot": {"disabled": "false", "invalid": "false", "profile": "default"},
+    "/ip/vrf": {"disabled": "false", "builtin": "false"},
+    "/interface/bridge/settings": {
+        "use-ip-firewall": "false", "use-ip-firewall-for-vlan": "false", "use-ip-firewall-for-pppoe": "false",
+        "allow-fast-path": "true",
+    },
     "/ipv6/firewall/filter": _FIREWALL,
     "/ipv6/firewall/nat": _FIREWALL,
     "/ip/firewall/address-list": {"disabled": "false", "dynamic": "false"},
@@ -116,6 +124,9 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "/ip/firewall/filter": ("chain",),
     "/ip/firewall/nat": ("chain",),
     "/ip/firewall/raw": ("chain",),
+    "/ip/firewall/mangle": ("chain",),
+    "/ip/vrf": ("name",),
+    "/ip/hotspot": ("interface",),
     "/ipv6/firewall/filter": ("chain",),
     "/ipv6/firewall/nat": ("chain",),
     "/ipv6/firewall/address-list": ("address", "list"),
@@ -195,6 +206,7 @@ def builtin_rows(identity: str, open_ports: Mapping[str, int]) -> dict[str, list
     """
     return {
         "/system/identity": [{"name": identity}],
+        "/ip/vrf": [{"name": "main", "interfaces": "all", "builtin": "true"}],
         "/routing/bgp/template": [{"name": "default", "as": "65530", "routing-table": "main", "default": "true"}],
         "/routing/table": [{"name": "main", "fib": "", "dynamic": "true"}],
         "/routing/id": [

@@ -10,7 +10,9 @@ EFFECTIVE = frozenset({
     "/ip/dns",
     "/ip/dns/static",
     "/ip/firewall/address-list",
+    "/ip/firewall/connection/tracking",
     "/ip/firewall/filter",
+    "/ip/firewall/mangle",
     "/ip/firewall/nat",
     "/ip/firewall/raw",
     "/ip/route",
@@ -26,6 +28,8 @@ EFFECTIVE = frozenset({
     "/routing/bgp/template",
     "/routing/filter/rule",
     "/routing/id",
+    "/routing/rule",
+    "/routing/table",
     "/system/identity",
     "/system/scheduler",
     "/system/script",
@@ -35,8 +39,19 @@ EFFECTIVE = frozenset({
 })  # fmt: skip
 """Rows here do what they do on a router (single properties may be refused by the data plane)."""
 
-KEPT = frozenset({"/ip/dhcp-server/network", "/ip/dhcp-server/option", "/ip/dhcp-server/option/sets"})
-"""Rows here are kept and shown, but there is no DHCP server to use them."""
+KEPT = frozenset({
+    "/interface/bridge/settings",
+    "/interface/ethernet/switch",
+    "/interface/ethernet/switch/port",
+    "/ip/dhcp-server/network",
+    "/ip/dhcp-server/option",
+    "/ip/dhcp-server/option/sets",
+    "/ip/dns/forwarders",
+    "/ip/hotspot",
+    "/ip/vrf",
+})  # fmt: skip
+"""Rows here are kept and shown, without an effect: what would use them (a DHCP server, a hotspot, VRFs, a switch chip)
+is not there. A client that looks for what may be in its way must be able to find them."""
 
 WRITE_VERBS = frozenset({"add", "set", "unset", "reset", "remove", "enable", "disable", "comment", "move"})
 

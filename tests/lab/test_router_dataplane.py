@@ -265,3 +265,50 @@ def test_ping_tells_who_answers(api: Api) -> None:
     assert [row["packet-loss"] for row in replies] == [0, 0]
     silent = api.do("/ping", address="10.1.2.99", count="1", interval="200ms")
     assert silent[0]["packet-loss"] == 100
+
+
+# --- a person's rows -----
+
+
+def test_routing_marks_rules_and_settings_of_a_person_do_what_they_do(router: RouterLab, api: Api) -> None:
+    api.neighbours()
+    api.established()
+    api.served()
+    add_redirect(api)
+    ask = "id.anycast.lan"
+    assert router.ask(ask)[0] in NODES
+    api.add("/routing/table", name="vpn", fib="")
+    api.add("/ip/route", dst_address="0.0.0.0/0", gateway="203.0.113.1", routing_table="vpn")
+
+    def lost(menu: str, **row: str) -> None:
+        row_id = api.add(menu, **row)
+        api.settled()
+        assert router.ask(ask) == ["TimeoutError"], (menu, row)
+        api.do(f"{menu}/remove", numbers=row_id)
+        api.settled()
+        assert router.ask(ask)[0] in NODES, (menu, row)
+
+    mark = {"chain": "prerouting", "action": "mark-routing", "new_routing_mark": "vpn", "src_address": "10.1.1.0/24"}
+    lost("/ip/firewall/mangle", **mark)
+    lost("/routing/rule", src_address="10.1.1.0/24", action="lookup-only-in-table", table="vpn")
+    lost("/routing/rule", interface="ether2-lan", table="vpn")
+    lost("/routing/rule", dst_address=f"{SERVICE}/32", action="unreachable")
+    lost("/ip/firewall/raw", chain="prerouting", action="drop", protocol="udp", dst_port="53")
+
+    for row in api.rows("/ip/firewall/nat"):
+        api.do("/ip/firewall/nat/enable", numbers=str(row[".id"]))
+    api.settled()
+    assert router.ask(ask) == ["NXDOMAIN"]  # the last resort
+    untracked = api.add("/ip/firewall/raw", chain="prerouting", action="notrack", protocol="udp", dst_port="53")
+    api.settled()
+    assert router.ask(ask)[0] in NODES  # NAT never saw it
+    api.do("/ip/firewall/raw/remove", numbers=untracked)
+    api.set("/ip/firewall/connection/tracking", enabled="no")
+    api.settled()
+    assert router.ask(ask)[0] in NODES
+    api.set("/ip/firewall/connection/tracking", enabled="auto")
+    api.set("/ip/settings", ip_forward="no")
+    for row in api.rows("/ip/firewall/nat"):
+        api.do("/ip/firewall/nat/disable", numbers=str(row[".id"]))
+    api.settled()
+    assert router.ask(ask) == ["TimeoutError"]

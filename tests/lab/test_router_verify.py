@@ -151,3 +151,95 @@ def test_an_upgrade_across_the_instance_and_a_version_without_multipath(lab: Run
     lab.up()
     assert lab.healthy()
     assert len(lab.status()["router"]["next_hops"]) == 3
+
+
+#: Somebody else's rows: menu, row, and what is said of it. Each is there alone, for a moment.
+OTHERS = (
+    ("/ip/firewall/nat", {"chain": "dstnat", "action": "redirect", "protocol": "udp", "dst-port": "53"}, "no node"),
+    ("/ip/firewall/filter", {"chain": "forward", "action": "drop", "dst-address": "10.1.9.0/24"}, "no node answers"),
+    ("/ip/firewall/raw", {"chain": "prerouting", "action": "notrack", "protocol": "udp"}, "out of connection tracking"),
+    ("/ip/firewall/raw", {"chain": "output", "action": "drop", "protocol": "udp", "dst-port": "53"}, "netwatch's"),
+    ("/routing/rule", {"dst-address": "10.1.9.0/24", "action": "drop"}, "are dropped"),
+    ("/ip/vrf", {"name": "guests", "interfaces": "ether2-lan"}, "is in this VRF"),
+    ("/ip/hotspot", {"name": "hs", "interface": "ether2-lan"}, "a hotspot answers the DNS questions of clients"),
+    ("/ip/dns/static", {"regexp": r"\.lan$", "address": "10.1.1.9"}, "its regexp covers"),
+    ("/ip/dns/static", {"name": "lan", "type": "FWD", "forward-to": "10.1.9.53", "match-subdomain": "yes"}, "a circle"),
+)  # fmt: skip
+SETTINGS = (
+    ("/ip/dns", {"servers": "10.1.9.53"}, "10.1.9.53 is the service address"),
+    ("/ip/dns", {"use-doh-server": "https://10.1.2.11/dns-query"}, "it leads to node01"),
+    ("/ip/settings", {"ip-forward": "no"}, "the router forwards nothing"),
+    ("/ip/firewall/connection/tracking", {"enabled": "no"}, "there is no NAT"),
+)
+
+
+def named(router: RouterOfLab) -> tuple[str, str]:
+    """What the plan says, and the first failure of a check that does not wait."""
+    notes = "\n".join(plan_site(router.site, read(router.session)).plan.notes)
+    failures = router.verify(0).failures
+    return notes, f"{failures[0].text} {failures[0].hint}" if failures else "nothing"
+
+
+def test_rows_that_undo_ours_are_named_in_the_plan_and_fail_the_check(router: RouterOfLab) -> None:
+    for menu, row, means in OTHERS:
+        row_id = router.session.add(menu, {**row, "comment": "somebody's"})
+        try:
+            notes, failure = named(router)
+        finally:
+            router.session.remove(menu, row_id)
+        for told in (notes, failure):
+            assert f"{menu} {row_id}" in told, told
+            assert means in told
+    for menu, values, means in SETTINGS:
+        before = router.session.print(menu, list(values))[0]
+        router.session.set(menu, None, dict(values))
+        try:
+            notes, failure = named(router)
+        finally:
+            router.session.set(menu, None, {name: before.get(name, "") for name in values})
+        for told in (notes, failure):
+            assert means in told, told
+    assert router.healed()
+    assert plan_site(router.site, read(router.session)).plan.notes == ()
+
+
+def test_a_second_provider_is_refused_before_a_node_changes(router: RouterOfLab) -> None:
+    """The router's resolver would be open to it; and `up` says so before it touches a node."""
+    route = {"dst-address": "0.0.0.0/0", "gateway": "10.1.1.77", "distance": "5"}
+    row_id = router.session.add("/ip/route", route)
+    try:
+        result = router.lab.command("up", "-i", router.lab.inventory, "--data", "stale_ttl_s=31")
+    finally:
+        router.session.remove("/ip/route", row_id)
+    said = result.stdout + result.stderr
+    assert result.returncode == 1, said
+    assert f"/ip/route {row_id}" in said
+    assert "it would answer the whole internet" in said
+    assert "Traceback" not in said
+    assert "node01" not in said
+    assert router.healed()
+
+
+def test_forced_dns_is_not_taken_for_an_answer(router: RouterOfLab) -> None:
+    """The router says NXDOMAIN to everything it is sent, and that is no answer of a node's."""
+    menu = "/ip/firewall/nat"
+    rule = {"chain": "dstnat", "action": "redirect", "protocol": "udp", "dst-port": "53", "comment": "force DNS"}
+    row_id = router.session.add(menu, rule)
+    try:
+        status = router.lab.command("status", "-i", router.lab.inventory)
+        verified = router.lab.command("router", "verify", "-i", router.lab.inventory)
+        again = router.lab.command("up", "-i", router.lab.inventory)
+        alone = router.lab.command("up", "-i", router.lab.inventory, "--limit", "router")
+    finally:
+        router.session.remove(menu, row_id)
+    assert status.returncode == 2, status.stdout
+    assert "is answered by the router, not by a node, although nodes answer" in status.stdout.replace("\n", " ")
+    assert verified.returncode == 2
+    assert f"{menu} {row_id}" in verified.stdout
+    assert "answered by somebody who is none of the nodes, and the last resort is off" in verified.stdout
+    for result in (again, alone):
+        assert result.returncode == 1, result.stdout + result.stderr
+        assert f"{menu} {row_id}" in result.stdout + result.stderr
+        assert "Traceback" not in result.stdout + result.stderr
+    assert router.lab.command("up", "-i", router.lab.inventory, "--limit", "router").returncode == 0
+    assert router.healed()

@@ -1,9 +1,9 @@
 """Firewall and NAT rows to an nftables ruleset. Pure; `kernel.py` loads it in one transaction.
 
-Emulated: /ip/firewall/filter, /ip/firewall/nat, /ip/firewall/raw and their IPv6 twins with the matchers below, own
-chains by jump and return, address lists and interface lists. A rule with anything else is refused when it is written
-(`refuse`), and left out and noted as invalid if it comes from elsewhere. Connection tracking is always on, as it is on
-a router that has any rule.
+Emulated: /ip/firewall/filter, /ip/firewall/nat, /ip/firewall/raw and IPv6 twins with the matchers below, routing
+marks of /ip/firewall/mangle, own chains by jump and return, address and interface lists. A rule with anything else
+is refused when it is written (`refuse`), and left out and noted as invalid if it comes from elsewhere. Connection
+tracking is on, as it is on a router that has any rule, unless it is switched off.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from anycastlab.virtual_router.dataplane import policy_routing
 from anycastlab.virtual_router.dataplane.api import Row, Snapshot
 from anycastlab.virtual_router.dataplane.interfaces import Interfaces
 from anycastlab.virtual_router.dataplane.nft_matchers import Lists, Matchers, RuleNotEmulated, address_text, single_port
 from anycastlab.virtual_router.dataplane.peers import Notes
-from anycastlab.virtual_router.dataplane.rows import enabled
+from anycastlab.virtual_router.dataplane.rows import enabled, singleton, truth
 
 TABLE = "anycastlab"
 
@@ -32,6 +33,19 @@ _TRACKING = (
     "  chain tracking_own {",
     "    type filter hook output priority mangle; policy accept;",
     "    ct state new counter",
+    "  }",
+)
+
+
+# Connection tracking switched off: no packet has a connection, and NAT, which is a connection's, never happens.
+_UNTRACKED = (
+    "  chain tracking {",
+    "    type filter hook prerouting priority raw - 10; policy accept;",
+    "    notrack",
+    "  }",
+    "  chain tracking_own {",
+    "    type filter hook output priority raw - 10; policy accept;",
+    "    notrack",
     "  }",
 )
 
@@ -53,6 +67,7 @@ _FILTER = {
     "output": ("filter", "output", "filter"),
 }
 _NAT = {"dstnat": ("nat", "prerouting", "dstnat"), "srcnat": ("nat", "postrouting", "srcnat")}
+_MANGLE = {"prerouting": ("filter", "prerouting", "mangle"), "output": ("route", "output", "mangle")}
 _RAW = {"prerouting": ("filter", "prerouting", "raw"), "output": ("filter", "output", "raw")}
 _NAT_ACTIONS = frozenset(_COMMON - {"drop"} | {"dst-nat", "src-nat", "redirect", "masquerade"})
 
@@ -65,6 +80,8 @@ SECTIONS = tuple(
         ("nat", _NAT, _NAT_ACTIONS),
     )
 )
+SECTIONS += (_Section("/ip/firewall/mangle", "ip", _MANGLE, frozenset(_COMMON - {"drop"} | {"mark-routing"})),)
+TRACKING = "/ip/firewall/connection/tracking"
 MENUS = {section.menu: section for section in SECTIONS}
 
 # Properties that change nothing about which packets match or what happens to them.
@@ -81,7 +98,16 @@ _INERT = {
     "bytes",
     "packets",
 }
-_ARGUMENTS = {"to-addresses", "to-address", "to-ports", "jump-target", "reject-with", "hw-offload"}
+_ARGUMENTS = {
+    "new-routing-mark",
+    "passthrough",
+    "to-addresses",
+    "to-address",
+    "to-ports",
+    "jump-target",
+    "reject-with",
+    "hw-offload",
+}
 _REJECTS = {
     "icmp-network-unreachable": "icmp type net-unreachable",
     "icmp-host-unreachable": "icmp type host-unreachable",
@@ -116,6 +142,9 @@ def _target(row: Row, section: _Section, owns: Callable[[str], str]) -> str:
             return f"reject with {_REJECTS[how]}"
         case "masquerade":
             return "masquerade"
+        case "mark-routing":
+            mark = f"meta mark set {policy_routing.table_number(row.get('new-routing-mark', ''))}"
+            return mark if truth(row, "passthrough", default=True) else f"{mark} accept"
         case "redirect":
             ports = row.get("to-ports", "")
             return f"redirect to :{single_port(ports)}" if ports else "redirect"
@@ -240,9 +269,10 @@ def render(snapshot: Snapshot, interfaces: Interfaces) -> tuple[str, Notes]:
     lists = Lists.of(snapshot, interfaces)
     notes: Notes = {}
     lines: list[str] = []
+    off = singleton(snapshot, TRACKING).get("enabled") in ("no", "false")
     for family in ("ip", "ip6"):
         lines += [f"table {family} {TABLE}", f"delete table {family} {TABLE}", f"table {family} {TABLE} {{"]
-        lines += _TRACKING
+        lines += _UNTRACKED if off else _TRACKING
         for section in SECTIONS:
             if section.family == family:
                 lines += _section_lines(section, snapshot, lists, notes)

@@ -9,7 +9,7 @@ from ipaddress import ip_interface
 
 from anycastlab.command_trees.version import Version
 from anycastlab.virtual_router.config import Config
-from anycastlab.virtual_router.dataplane import netwatch, nft, probes, readout, static_routes, sysctl
+from anycastlab.virtual_router.dataplane import netwatch, nft, policy_routing, probes, readout, static_routes, sysctl
 from anycastlab.virtual_router.dataplane.api import CommandRefused, Console, Row, Snapshot
 from anycastlab.virtual_router.dataplane.bird_daemon import Bird
 from anycastlab.virtual_router.dataplane.chains import RULES
@@ -81,6 +81,8 @@ class LinuxDataplane:
         self._tracked: dict[str, Tracked] = {}
         self._rules: dict[str, Sequence[Row]] | None = None
         self._rule_notes: Notes = {}
+        self._tables: dict[str, Sequence[Row]] = {}
+        self._filled: frozenset[str] = frozenset()
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -102,6 +104,7 @@ class LinuxDataplane:
         notes: Notes = {}
         problems = write_settings(sysctl.settings(snapshot, self.interfaces))
         notes |= await self._apply_rules(snapshot, problems)
+        await self._apply_tables(snapshot, problems)
         settings = Settings.of(snapshot)
         notes |= {(STATIC_NAMES, row): {"invalid": "true", ".why": why} for row, why in settings.names.problems.items()}
         try:
@@ -120,7 +123,7 @@ class LinuxDataplane:
 
     async def _apply_rules(self, snapshot: Snapshot, problems: list[str]) -> Notes:
         """Rules that did not change are not looked at: thousands of them must not slow down a change of a BGP row."""
-        rows = {menu: snapshot[menu] for menu in (*nft.MENUS, *LIST_MENUS) if menu in snapshot}
+        rows = {menu: snapshot[menu] for menu in (*nft.MENUS, nft.TRACKING, *LIST_MENUS) if menu in snapshot}
         if rows != self._rules:
             ruleset, notes = nft.render(snapshot, self.interfaces)
             result = await load_ruleset(ruleset, self._runner)
@@ -128,6 +131,20 @@ class LinuxDataplane:
             problems += [f"nftables: {result.problem}"] if result.problem else []
             self._rules, self._rule_notes = (None if result.problem else rows), notes
         return self._rule_notes
+
+    async def _apply_tables(self, snapshot: Snapshot, problems: list[str]) -> None:
+        """Nothing is asked of the kernel where there was never a table or rule but its own."""
+        rows = {menu: snapshot[menu] for menu in policy_routing.MENUS if menu in snapshot}
+        names = policy_routing.tables(snapshot)
+        if rows == self._tables or not (names or self._filled or snapshot.get("/routing/rule") or self._tables):
+            return
+        lines = policy_routing.commands(snapshot, self.interfaces, self._filled)
+        result = await self._runner(["ip", "-force", "-batch", "-"], "\n".join(lines) + "\n")
+        # A table that was never filled cannot be flushed, and that is all the kernel may complain of.
+        told = [line for line in result.stderr.splitlines() if line and "FIB table does not exist" not in line]
+        told = [line for line in told if not line.startswith(("Flush terminated", "Command failed"))]
+        problems += [f"routing tables: {told[0]}"] if told else []
+        self._tables, self._filled = rows, names
 
     def _report(self, problems: set[str]) -> None:
         """Each problem is logged once, until it is gone."""
@@ -147,8 +164,6 @@ class LinuxDataplane:
             return netwatch.refuse(row)
         if menu == "/ipv6/settings":
             return sysctl.refuse6(row)
-        if menu == "/ip/dns" and row.get("use-doh-server"):
-            return f"use-doh-server={row['use-doh-server']}"
         return None
 
     def annotate(self, menu: str, row: Row) -> dict[str, str]:
@@ -162,6 +177,8 @@ class LinuxDataplane:
             except RuleError as error:
                 return {"inactive": "true", "invalid": "true", ".why": f"not emulated: {error}"}
             return {}
+        if menu in static_routes.MENUS and row.get("routing-table", "main") != "main":
+            return {"active": "true"}
         if menu in static_routes.MENUS:
             # `read` of the same print has just looked; this only sorts what it saw.
             active = readout.static_route_is_active(row, self.routing.last)

@@ -50,6 +50,8 @@ class Settings:
     def of(cls, snapshot: Snapshot, default_servers: tuple[str, ...] = ()) -> Settings:
         row: Row = singleton(snapshot, "/ip/dns")
         own = tuple(items(row.get("servers"))) + tuple(items(row.get("dynamic-servers")))
+        if row.get("use-doh-server"):
+            own = default_servers = ()  # DoH replaces the servers; none answers here, so only static names do
         return cls(
             names=StaticNames.compile(snapshot.get("/ip/dns/static", ())),
             servers=own or default_servers,

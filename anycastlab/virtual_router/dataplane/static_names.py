@@ -1,8 +1,8 @@
 """/ip/dns/static as something that answers questions. Pure; compiled once per change, then only read.
 
-Order as on the router: an exact name first, then `match-subdomain` and `regexp` rows in their order. A row without type
-is A or AAAA by its address. Addresses answer reverse questions too. A name that has records, only not of the asked
-type, gets an empty answer.
+Order as on the router: `regexp` rows first, then an exact name, then `match-subdomain` rows, each in their order. A row
+without type is A or AAAA by its address. Addresses answer reverse questions too. A name that has records, only not of
+the asked type, gets an empty answer.
 """
 
 from __future__ import annotations
@@ -70,6 +70,13 @@ class _Pattern:
             return self.expression.search(name) is not None
         return name == self.suffix or name.endswith("." + self.suffix)
 
+    def reply(self, name: str, kind: int) -> Reply:
+        if self.nxdomain:
+            return Reply(wire.NXDOMAIN)
+        if self.forward_to:
+            return Reply(wire.NOERROR, forward_to=self.forward_to)
+        return Reply(wire.NOERROR, tuple((name, r) for r in self.records if kind in (r.type, ANY)))
+
 
 @dataclass
 class StaticNames:
@@ -122,6 +129,10 @@ class StaticNames:
 
     def lookup(self, name: str, kind: int) -> Reply | None:
         """None: not ours, ask upstream. `name` is lower case without final dot."""
+        regexps = [pattern for pattern in self.patterns if pattern.expression is not None]
+        for pattern in regexps:
+            if pattern.matches(name):
+                return pattern.reply(name, kind)
         if name in self.exact:
             return self._answer(name, kind)
         if name in self.denied:
@@ -129,12 +140,8 @@ class StaticNames:
         if name in self.forwarded:
             return Reply(wire.NOERROR, forward_to=self.forwarded[name])
         for pattern in self.patterns:
-            if pattern.matches(name):
-                if pattern.nxdomain:
-                    return Reply(wire.NXDOMAIN)
-                if pattern.forward_to:
-                    return Reply(wire.NOERROR, forward_to=pattern.forward_to)
-                return Reply(wire.NOERROR, tuple((name, r) for r in pattern.records if kind in (r.type, ANY)))
+            if pattern.expression is None and pattern.matches(name):
+                return pattern.reply(name, kind)
         for zone in HELD_ZONES + PRIVATE_REVERSE:
             if name == zone or name.endswith("." + zone):
                 # A name above existing ones exists (RFC 8020): an empty answer, not a denial.

@@ -43,6 +43,8 @@ def understand(snapshot: Snapshot, interfaces: Interfaces) -> tuple[tuple[Static
     notes: Notes = {}
     for menu, family in MENUS.items():
         for row in enabled(snapshot, menu):
+            if row.get("routing-table", "main") not in ("", "main"):
+                continue  # `policy_routing` has them
             try:
                 found.append(_static_route(row, family, interfaces))
             except ValueError as error:
@@ -83,7 +85,6 @@ def refused(row: Row) -> str | None:
     """Which property of a static route is not emulated."""
     for name, harmless in (
         ("check-gateway", "none"),
-        ("routing-table", "main"),
         ("vrf-interface", ""),
         ("pref-src", ""),
     ):

@@ -37,6 +37,25 @@ STATIC = numbered(
 )
 
 
+def test_patterns_are_tried_before_plain_names() -> None:
+    rows = numbered(
+        {"name": "nas.lan", "address": "10.1.1.20", "type": "A"},
+        {"name": "gone.lan", "type": "NXDOMAIN", "match-subdomain": "true"},
+        {"regexp": "^(nas|x\\.gone)\\.lan$", "address": "192.0.2.9", "type": "A"},
+    )
+    names = StaticNames.compile(rows)
+    for name in ("nas.lan", "x.gone.lan"):
+        reply = names.lookup(name, 1)
+        assert reply is not None
+        assert [record.data for _, record in reply.records] == [bytes([192, 0, 2, 9])]
+
+
+def test_with_doh_the_servers_are_not_asked() -> None:
+    row = {"servers": "192.0.2.1", "dynamic-servers": "192.0.2.2", "use-doh-server": "https://10.1.9.53/dns-query"}
+    assert Settings.of({"/ip/dns": [row]}).servers == ()
+    assert Settings.of({"/ip/dns": [{**row, "use-doh-server": ""}]}).servers == ("192.0.2.1", "192.0.2.2")
+
+
 def free_port() -> int:
     """A port that is free for UDP and for TCP."""
     for _ in range(50):

@@ -77,7 +77,7 @@ def test_only_what_was_shown_is_restored(router: RunningRouter, tmp_path: Path) 
 INVENTORY = """\
 nodes = [("127.0.0.9", {"node_name": "node01", "address": "10.1.2.11", "prefix_length": 24, "gateway": "10.1.2.1"})]
 router = [("@routeros/127.0.0.1", {"router_api_port": PORT, "router_tls": False, "router_id": "10.1.2.1",
-    "lan_networks": ["10.1.1.0/24"], "wan_interface": "ether1-wan", "router_dns": "10.1.1.1"})]
+    "lan_networks": ["10.1.1.0/24", "10.1.2.0/24"], "wan_interface": "ether1-wan", "router_dns": "10.1.1.1"})]
 """
 
 

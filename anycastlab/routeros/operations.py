@@ -82,8 +82,8 @@ def look_first(site: Site) -> Generator[FunctionCommand, None, None]:
 
 def _refusal(site: Site) -> str:
     """Why the router cannot become as planned, in a sentence; empty when it can."""
-    connection = _connection(host)
     try:
+        connection = _connection(host)
         connection.open()
     except (RouterUnreachable, NoCredentials) as error:
         return "" if host.data.get("routeros_may_be_absent") else str(error)

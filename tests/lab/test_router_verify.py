@@ -243,3 +243,21 @@ def test_forced_dns_is_not_taken_for_an_answer(router: RouterOfLab) -> None:
         assert "Traceback" not in result.stdout + result.stderr
     assert router.lab.command("up", "-i", router.lab.inventory, "--limit", "router").returncode == 0
     assert router.healed()
+
+
+def test_the_redirect_is_held_against_whoever_switches_it(router: RouterOfLab) -> None:
+    """netwatch's script after each test switches it off again within seconds; nobody deploys anything."""
+    menu = "/ip/firewall/nat"
+    tags = ["anycastlab:redirect:udp", "anycastlab:redirect:tcp"]
+    words = [f"?comment={tag}" for tag in tags]
+
+    def disabled() -> list[str]:
+        return [row["disabled"] for row in router.session.print(menu, [".id", "disabled"], *words, "?#|")]
+
+    for row in router.session.print(menu, [".id"], *words, "?#|"):
+        router.session.call(f"{menu}/enable", f"=numbers={row['.id']}")
+    end = time.monotonic() + 5
+    while disabled() != ["true", "true"]:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert router.healed()

@@ -205,7 +205,8 @@ def test_a_restart_of_the_service_is_not_felt_and_a_restart_of_the_machine_is_he
     router.power_cut()
     with router.api() as api:
         api.served()
-        api.set("/ip/firewall/nat", api.row("/ip/firewall/nat", comment="anycastlab:redirect:udp")[".id"], disabled="no")
+        redirect = api.row("/ip/firewall/nat", comment="anycastlab:redirect:udp")
+        api.set("/ip/firewall/nat", redirect[".id"], disabled="no")
         assert eventually(lambda: router.ask("nas.lan", "A"), lambda seen: seen == ["10.1.1.20"])
 
 

@@ -54,14 +54,16 @@ def configure(
     + ask: asks through the service address as a client does, for that check
     + explain: a node's own view of a session that is not there, for the message
     """
-    reading = _reading()
-    planned = plan_site(site, reading, originals.load(state_dir(), reading.host))
+    planned, refused = _made(lambda reading: plan_site(site, reading, originals.load(state_dir(), reading.host)))
+    if planned is None:
+        yield FunctionCommand(_fail, (refused,), {})
+        return
     if not planned.changes:
         _tell_notes(planned)
         if context.state.is_executing and _in_the_way(planned):
             yield FunctionCommand(_fail, (_in_the_way(planned),), {})
             return
-        host.noop(f"router {reading.host} is as it should be")
+        host.noop(f"router {planned.reading.host} is as it should be")
         return
     _show(planned)
     yield FunctionCommand(_apply, (planned, site, check, ask, explain), {})
@@ -122,8 +124,12 @@ def learn_newcomers(
     if host.get_fact(RouterVersion) is None:
         host.noop("no router is there yet")
         return
-    reading = _reading()
-    planned = plan_newcomers(site, plan_site(site, reading, originals.load(state_dir(), reading.host)))
+    planned, refused = _made(
+        lambda reading: plan_newcomers(site, plan_site(site, reading, originals.load(state_dir(), reading.host)))
+    )
+    if planned is None:
+        yield FunctionCommand(_fail, (refused,), {})
+        return
     if not planned.changes:
         host.noop("no new nodes beside known ones")
         return
@@ -136,13 +142,27 @@ def remove(site: Site) -> Generator[FunctionCommand, None, None]:
 
     + site: everything about this home
     """
-    reading = _reading()
-    planned = plan_removal(site, reading, originals.load(state_dir(), reading.host))
+    planned, refused = _made(lambda reading: plan_removal(site, reading, originals.load(state_dir(), reading.host)))
+    if planned is None:
+        yield FunctionCommand(_fail, (refused,), {})
+        return
     if not planned.changes:
-        host.noop(f"router {reading.host} has nothing of ours")
+        host.noop(f"router {planned.reading.host} has nothing of ours")
         return
     _show(planned)
     yield FunctionCommand(_remove, (planned,), {})
+
+
+def _made(plan: Callable[[Reading], Planned]) -> tuple[Planned | None, str]:
+    """The plan, or why there is none. While pyinfra prepares that is raised, which it tells as a sentence; while it
+    executes, an exception would be told as a traceback.
+    """
+    try:
+        return plan(_reading()), ""
+    except RouterError as error:
+        if not context.state.is_executing:
+            raise
+        return None, str(error)
 
 
 def _reading() -> Reading:

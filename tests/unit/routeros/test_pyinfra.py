@@ -19,7 +19,7 @@ from pyinfra.connectors import util as connector_util
 from pyinfra.context import ctx_host, ctx_state
 
 from anycastlab.routeros.facts import RouterVersion
-from anycastlab.routeros.operations import configure, remove
+from anycastlab.routeros.operations import configure, look_first, remove
 from anycastlab.virtual_router.testing import PASSWORD, RunningRouter, running_router
 from tests.unit.routeros.support import make_site
 
@@ -40,7 +40,9 @@ def router() -> Iterator[RunningRouter]:
         yield running
 
 
-def run(port: int, operation: Any = None, dry: bool = False, diff: bool = False, **data: Any) -> tuple[State, Any]:
+def run(
+    port: int, operation: Any = None, dry: bool = False, diff: bool = False, yes: bool = False, **data: Any
+) -> tuple[State, Any]:
     """Connect, prepare and (unless dry) execute, as the command line does."""
     data = {
         "router_api_port": port,
@@ -51,6 +53,7 @@ def run(port: int, operation: Any = None, dry: bool = False, diff: bool = False,
     }
     inventory = Inventory(([(HOST, data)], {}))
     state = State(inventory, Config(DIFF=diff))
+    state.check_for_changes = not yes
     state.current_stage = StateStage.Connect
     connect_all(state)
     if operation is None:
@@ -59,11 +62,13 @@ def run(port: int, operation: Any = None, dry: bool = False, diff: bool = False,
     function, arguments = operation
     meta = add_op(state, function, **arguments)
     (op,) = meta.values()
-    if not dry:
-        state.current_stage = StateStage.Execute
-        run_ops(state)
-    for host in inventory:
-        host.disconnect()
+    try:
+        if not dry:
+            state.current_stage = StateStage.Execute
+            run_ops(state)
+    finally:
+        for host in inventory:
+            host.disconnect()
     return state, op
 
 
@@ -197,3 +202,50 @@ def test_what_is_no_router_command_is_refused_in_words(router: RunningRouter, co
     assert "command" in output.stderr
     assert isinstance(output, connector_util.CommandOutput)
     host.disconnect()
+
+
+FORCED = {"chain": "dstnat", "action": "redirect", "protocol": "udp", "dst-port": "53", "to-ports": "53"}
+IN_OUR_CHAIN = {"chain": "anycastlab-in", "rule": "accept"}
+
+
+@pytest.mark.parametrize("operation", [look_first, configure])
+def test_a_refused_plan_is_a_sentence_and_writes_nothing(
+    router: RunningRouter, operation: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    router.give("/routing/filter/rule", IN_OUR_CHAIN)
+    with pytest.raises(PyinfraError):
+        run(router.port, (operation, {"site": make_site()}), yes=True)
+    assert "a filter rule that is not ours is in our chain" in caplog.text
+    assert "Traceback" not in caplog.text
+    assert router.writes() == []
+
+
+def test_what_is_in_the_way_of_a_change_is_said_before_it(
+    router: RunningRouter, caplog: pytest.LogCaptureFixture
+) -> None:
+    router.give("/ip/firewall/nat", FORCED)
+    with pytest.raises(PyinfraError):
+        run(router.port, (look_first, {"site": make_site()}), yes=True)
+    assert "sends the questions of 10.1.1.0/24 to 10.1.9.53 to the router itself" in caplog.text
+    assert "Nothing was changed." in caplog.text
+    assert router.writes() == []
+
+
+def test_what_came_into_the_way_later_fails_the_routers_turn_and_is_no_change(
+    router: RunningRouter, caplog: pytest.LogCaptureFixture
+) -> None:
+    deploy(router)
+    writes = len(router.writes())
+    router.give("/ip/firewall/nat", FORCED)
+    _, op = run(router.port, (look_first, {"site": make_site()}), yes=True)
+    assert op.did_succeed()
+    with pytest.raises(PyinfraError):
+        deploy(router, yes=True)
+    assert "/ip/firewall/nat *" in caplog.text
+    assert len(router.writes()) == writes
+
+
+def test_a_router_that_this_run_makes_is_not_looked_at_first() -> None:
+    _, op = run(9, (look_first, {"site": make_site()}), yes=True, routeros_may_be_absent=True)
+    assert op.did_succeed()
+    assert not op.did_change()

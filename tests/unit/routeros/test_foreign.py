@@ -68,3 +68,15 @@ def test_a_named_instance_that_is_not_there_has_another_as_or_no_multipath() -> 
     assert any("multipath=(not set)" in note for note in notes)
     row["multipath"] = "8"
     assert plan_site(site, reading(_routing_bgp_instance=[row])).plan.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "paths", "shares"),
+    [("7.22.3", "8", True), ("7.22.3", "2", False), ("7.22.3", "", False), ("7.20.8", "8", False)],
+)
+def test_a_named_instance_without_enough_paths_leaves_nodes_standing_by(version: str, paths: str, shares: bool) -> None:
+    """That is a note of the plan; a check that failed on it would undo every deploy."""
+    row = {".id": "*1", "name": "main", "as": "65000", "multipath": paths}
+    found = reading(version, _routing_bgp_instance=[row])
+    assert found.shares_load(make_site(router={"bgp_instance": "main"})) is shares
+    assert found.shares_load(make_site()) is (version == "7.22.3")

@@ -88,6 +88,8 @@ def test_the_toggle_scripts_switch_our_redirects_only_and_flush_the_service_addr
                 {".id": "*2", "dst-address": "10.1.9.5:53"},
                 {".id": "*3", "dst-address": "110.1.9.53:53"},
                 {".id": "*4", "dst-address": "10.1.9.53:853"},
+                {".id": "*5", "dst-address": "10.1.9.53", "dst-port": "53"},
+                {".id": "*6", "dst-address": "10.1.9.5", "dst-port": "53"},
             ]
             run_script(router, script(verb, IPv4Address("10.1.9.53")), ["read", "write", "test", "reboot"])
             rows = router.rows("/ip/firewall/nat")
@@ -95,7 +97,7 @@ def test_the_toggle_scripts_switch_our_redirects_only_and_flush_the_service_addr
                 disabled
             ] * 2
             assert [row["disabled"] for row in rows if not row.get("comment")] == ["true"]
-            assert [row[".id"] for row in plane.runtime["/ip/firewall/connection"]] == ["*2", "*3"]
+            assert [row[".id"] for row in plane.runtime["/ip/firewall/connection"]] == ["*2", "*3", "*6"]
 
 
 def without_ids(router: RunningRouter, menu: str) -> list[dict[str, str]]:

@@ -54,7 +54,7 @@ def answers_others(site: Site, node: Node) -> Generator[FunctionCommand, None, N
     """
     if not context.state.is_executing:
         return
-    if not _complaints(site, node):
+    if not complaints_of(site, node):
         host.noop(f"{node.name} answers other machines")
         return
     yield FunctionCommand(_wait_for_node, (site, node), {})
@@ -74,7 +74,8 @@ def _household(site: Site) -> Household | None:
     return None if problem else found
 
 
-def _complaints(site: Site, node: Node) -> list[str]:
+def complaints_of(site: Site, node: Node) -> list[str]:
+    """What another machine has to say against one node; nothing where nobody could ask."""
     others = [q for other in site.nodes if other != node for q in node_questions(site, other) if q.kind == "internet"]
     asked = [*node_questions(site, node), *others]
     answers, problem = ask_from(site, on_client, [question.wire for question in asked])
@@ -103,17 +104,18 @@ def _wait_for_household(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG
     _until(lambda: (seen := looked()) is not None and seen.answered_by is not None, FIRST_ANSWER_LIMIT_S)
     if found is None or found.answered_by is None:
         sentence = f"The service address {site.service.address} gave no answer within {FIRST_ANSWER_LIMIT_S:g} s."
-        return _failed(host, [f"{sentence} `anycastlab status` says more."])
+        return failed(host, [f"{sentence} `anycastlab status` says more."])
     if not _until(lambda: (seen := looked()) is not None and seen.ok, ALL_ANSWERS_LIMIT_S) and found is not None:
-        return _failed(host, found.complaints())
+        return found.ok or failed(host, found.complaints())
     _tell(site, found)
     return True
 
 
 def _wait_for_node(state: Any, host: Any, site: Site, node: Node) -> bool:  # noqa: ARG001
-    if _until(lambda: not _complaints(site, node), OUTSIDE_LIMIT_S):
+    if _until(lambda: not complaints_of(site, node), OUTSIDE_LIMIT_S):
         return True
-    return _failed(host, _complaints(site, node))
+    complaints = complaints_of(site, node)
+    return not complaints or failed(host, complaints)
 
 
 def _until(holds: Callable[[], bool], limit_s: float) -> bool:
@@ -125,7 +127,8 @@ def _until(holds: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
-def _failed(host: Any, sentences: Sequence[str]) -> bool:
+def failed(host: Any, sentences: Sequence[str]) -> bool:
+    """Say what is wrong, as the last words of an operation that has failed."""
     for sentence in sentences:
         host.log_styled(sentence, fg="red", log_func=logger.error)
-    return not sentences
+    return False

@@ -12,12 +12,13 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from pyinfra import context, host, logger
+from pyinfra import context, host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from anycastlab.node import layout
 from anycastlab.shell_fact import ShellFact, asked
 from anycastlab.site import Node, Site
+from anycastlab.status.check import complaints_of, failed
 
 # Seconds: FRR's first announcement takes 5 after a start, a session that met a restarting router up to 15 more.
 ANNOUNCED_LIMIT_S = 45.0
@@ -71,6 +72,7 @@ def _wait(state: Any, host: Any, site: Site, node: Node) -> bool:  # noqa: ARG00
         if _announced(host, site, node):
             return True
         time.sleep(POLL_S)
+    if why := complaints_of(site, node):  # its probe waits for that, too
+        return failed(host, why)
     sentence = f"{node.name} was not announced to the router within {ANNOUNCED_LIMIT_S:g} s."
-    host.log_styled(f"{sentence} `anycastlab status` says more.", fg="red", log_func=logger.error)
-    return False
+    return failed(host, [f"{sentence} `anycastlab status` says more."])

@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from anycastlab.host import apt, mirror
+from anycastlab.image.definition import CODENAMES, DEFAULT_RELEASE
 from anycastlab.site import Node, Site
 from tests.lab.probe_lab import ROUTER, ProbeLab
 
@@ -98,6 +100,27 @@ while time.monotonic() < end + 1 and (pending or time.monotonic() < end):
     time.sleep(0.002)
 print(json.dumps([dict(said), lost]))
 """
+
+
+def debian_package(name: str, folder: Path) -> Path:
+    """A package of the base image's Debian, from the archive that this machine is configured for."""
+    source = folder / "sources.list"
+    source.write_text(mirror.source_lines(apt.archives(), CODENAMES[DEFAULT_RELEASE]))
+    for part in ("lists/partial", "archives/partial"):
+        (folder / part).mkdir(parents=True)
+    options = {
+        "Dir::Etc::sourcelist": source,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State": folder,
+        "Dir::State::status": "/dev/null",
+        "Dir::Cache": folder,
+        "APT::Sandbox::User": "root",
+    }
+    command = ["apt-get", "-qq", *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
+    for arguments in (["update"], ["download", name]):
+        subprocess.run([*command, *arguments], cwd=folder, check=True, capture_output=True, timeout=120)
+    (found,) = folder.glob(f"{name}_*.deb")
+    return found
 
 
 @dataclass(frozen=True, repr=False)

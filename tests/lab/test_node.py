@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,7 +20,7 @@ from anycastlab.image import build
 from anycastlab.lab.topology import ROUTER_DNS
 from anycastlab.node import layout
 from anycastlab.site import Node, Resolver
-from tests.lab.node_lab import NodeLab
+from tests.lab.node_lab import NodeLab, debian_package
 from tests.lab.probe_lab import ROUTER
 
 SERVICE = "10.1.9.53"
@@ -484,3 +485,120 @@ print(reply.answer[0][0].to_text())
     assert not nodes.configure(node, secure).changed
     assert nodes.configure(node).changed
     nodes.wait_announced()
+
+
+# What else runs there ------------------------------------------------------------------------------------------------
+
+OPT = "/opt/AdGuardHome"
+# A person's AdGuard Home, where its own installer puts it, on every address. It shares ours' user, so the kernel lets
+# both have the port (SO_REUSEPORT), and each gets a part of the questions.
+SECOND = f"""\
+mkdir -p {OPT}; cp {layout.ADGUARD_PROGRAM} {OPT}/
+cat > {OPT}/a.yaml <<END
+http: {{address: "127.0.0.1:3001"}}
+dns: {{bind_hosts: [0.0.0.0], port: 53, upstream_dns: [10.1.2.1]}}
+schema_version: 34
+END
+chown -R {layout.ADGUARD_USER}: {OPT}
+systemd-run -q --unit=AdGuardHome -p User={layout.ADGUARD_USER} -p AmbientCapabilities=CAP_NET_BIND_SERVICE \
+  {OPT}/AdGuardHome --no-check-update -c {OPT}/a.yaml -w {OPT}
+n=0
+until ss -H -lnup 'sport = :53' | grep -c AdGuardHome | grep -qx 2; do
+  n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done
+"""
+GRAFANA = """\
+systemctl stop adguardhome; cp /usr/bin/python3 /usr/local/bin/grafana
+systemd-run -q --unit=grafana-server /usr/local/bin/grafana -m http.server 3000
+n=0; until ss -H -lnt 'sport = :3000' | grep -q .; do n=$((n+1)); [ $n -lt 60 ] || exit 1; sleep 0.1; done
+"""
+PIHOLES_UNBOUND = """\
+cp -a /etc/unbound/unbound.conf /root/unbound.conf.before
+printf 'server:\\n  interface: 127.0.0.1\\n  port: 5335\\n  module-config: "iterator"\\n' > /etc/unbound/unbound.conf
+printf 'forward-zone:\\n  name: "."\\n  forward-addr: 10.1.2.1\\n' >> /etc/unbound/unbound.conf
+systemctl enable -q --now unbound; systemctl is-active unbound
+"""
+
+
+def test_a_persons_unbound_on_a_port_of_its_own_stays(nodes: NodeLab) -> None:
+    """The set-up of the Pi-hole guide: AdGuard Home asks an unbound beside it."""
+    node = nodes.site.node("node01")
+    resolver = nodes.site.resolver.model_copy(update={"upstreams": ("127.0.0.1:5335",)})
+    asking_it = nodes.site.model_copy(update={"resolver": resolver})
+    nodes.shell(node.name, PIHOLES_UNBOUND)
+    try:
+        assert nodes.configure(node, asking_it).changed
+        assert nodes.shell(node.name, "systemctl is-active unbound; systemctl is-enabled unbound").split() == [
+            "active",
+            "enabled",
+        ]
+        assert ask(nodes, str(node.address), [["www.lab.example", "A", "IN"]])[0][0] == "NOERROR"
+        assert not nodes.configure(node, asking_it).changed
+    finally:
+        nodes.shell(
+            node.name, "systemctl disable -q --now unbound; mv /root/unbound.conf.before /etc/unbound/unbound.conf"
+        )
+    assert nodes.configure(node).changed
+    nodes.wait_announced()
+
+
+@pytest.mark.parametrize(
+    ("stranger", "unit", "sentence"),
+    [
+        (SECOND, "AdGuardHome", f"where the resolver answers, is held by AdGuardHome (AdGuardHome.service, {OPT}"),
+        (GRAFANA, "grafana-server", "for AdGuard Home's web page, is held by grafana (grafana-server.service"),
+    ],
+    ids=["another AdGuard Home", "Grafana"],
+)  # fmt: skip
+def test_a_port_that_somebody_else_holds_is_refused_by_name(
+    nodes: NodeLab, stranger: str, unit: str, sentence: str
+) -> None:
+    node = nodes.site.node("node01")
+    nodes.shell(node.name, stranger)
+    try:
+        before = started(nodes, node)
+        for arguments in ((), ("--dry",)):
+            refused = nodes.configure(node, None, *arguments)
+            assert refused.code != 0
+            assert re.search(rf"node01: port \d+, {re.escape(sentence)}", refused.output), refused.output
+            assert f"(`systemctl disable --now {unit}.service`)" in refused.output
+            assert "Traceback" not in refused.output
+        assert started(nodes, node) == before
+    finally:
+        nodes.shell(node.name, f"systemctl stop {unit}; systemctl start adguardhome")
+    nodes.wait_announced()
+
+
+@pytest.fixture
+def resolved(nodes: NodeLab, node: Node, tmp_path: Path) -> Iterator[Node]:
+    """A node beside whose resolver systemd-resolved runs with its stub, which came first: so it is on Ubuntu."""
+    package = debian_package("systemd-resolved", tmp_path)
+    nodes.push(node.name, "/root/resolved.deb", package.read_bytes())
+    unit = layout.resolver_unit(node.resolver)
+    nodes.shell(
+        node.name,
+        f"cp -a /etc/resolv.conf /root/resolv.conf.before; systemctl stop {unit};"
+        " mkdir -p /etc/systemd/resolved.conf.d;"
+        " printf '[Resolve]\\nDNS=10.1.2.1\\nDNSStubListener=yes\\n' > /etc/systemd/resolved.conf.d/mine.conf;"
+        " dpkg -i --force-depends /root/resolved.deb && systemctl restart systemd-resolved",
+    )
+    yield node
+    nodes.shell(
+        node.name,
+        f"dpkg --purge --force-depends systemd-resolved; rm -rf /etc/systemd/resolved.conf.d {layout.RESOLVED_CONFIG};"
+        " rm -f /etc/resolv.conf; cp -a /root/resolv.conf.before /etc/resolv.conf",
+    )
+    assert nodes.configure(node).code == 0
+    nodes.wait_announced()
+
+
+def test_the_stub_of_systemd_resolved_makes_room_and_the_machine_still_resolves(nodes: NodeLab, resolved: Node) -> None:
+    # given a stub on 127.0.0.53, beside which neither resolver can start
+    assert "nameserver 127.0.0.53" in nodes.shell(resolved.name, "cat /etc/resolv.conf")
+    assert nodes.configure(resolved).changed
+    nodes.wait_announced()
+    # then the resolver has port 53 alone, and the machine's own names come from where they came from before
+    held = nodes.shell(resolved.name, "ss -H -lntup 'sport = :53'")
+    assert "systemd-resolve" not in held
+    assert "nameserver 10.1.2.1" in nodes.shell(resolved.name, "cat /etc/resolv.conf")
+    assert "192.0.2.80" in nodes.shell(resolved.name, "getent ahostsv4 www.lab.example")
+    assert not nodes.configure(resolved).changed

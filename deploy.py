@@ -11,7 +11,7 @@ from anycastlab.turn import take_turn
 from tasks.barrier import barrier
 from tasks.check import check
 from tasks.lab import surroundings
-from tasks.node import fresh_nodes, serving_node
+from tasks.node import fresh_nodes, last_node, serving_node
 from tasks.router import newcomers, router, router_first
 
 site = from_inventory(inventory)  # everything is validated before the first operation
@@ -33,5 +33,7 @@ for node in host.loop(site.nodes):
 
 router(site)  # through its API, with a plan first
 barrier("the router is set up")
+last_node(site)  # one that served at its old address while the others moved
+barrier("all nodes are where they should be")
 
 check(site)  # the household's view: an answer through the service address

@@ -40,6 +40,14 @@ def take_turn(site: Site) -> None:
         _held[path] = _locked(path, _home(site))
 
 
+def share_turn(site: Site) -> None:
+    """Keep runs out until this process ends, but not others that share: for what takes a node out of service or puts
+    it back. Raises TurnError while a run is at work, which may have another node out of service."""
+    path = lock_path(site)
+    if path not in _held:
+        _held[path] = _locked(path, _home(site), shared=True)
+
+
 def lock_path(site: Site) -> Path:
     """By what is changed, not by the inventory's name: two clones of the repository work on the same lab."""
     name = f"lab-{site.lab}" if site.lab is not None else f"router-{site.router.api_host}"
@@ -50,27 +58,29 @@ def _home(site: Site) -> str:
     return f"the lab {site.lab}" if site.lab is not None else f"the home of router {site.router.api_host}"
 
 
-def _locked(path: Path, home: str) -> int:
+def _locked(path: Path, home: str, *, shared: bool = False) -> int:
     try:
         private_file.private_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
     except OSError as error:
         raise TurnError(f"The lock {path} cannot be opened: {error.strerror}.", "Correct its owner.") from None
     until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "0"))
-    while not _lock(handle):
+    while not _lock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         if time.monotonic() >= until:
             problem, hint = _taken(home, os.pread(handle, 64, 0))
             os.close(handle)
             raise TurnError(problem, hint)
         time.sleep(_POLL_S)
     os.truncate(handle, 0)
+    if shared:  # none of several can say that it is the one
+        return handle
     os.pwrite(handle, f"{os.getpid()} {time.time():.0f}\n".encode(), 0)
     return handle
 
 
-def _lock(handle: int) -> bool:
+def _lock(handle: int, kind: int) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -79,7 +89,7 @@ def _lock(handle: int) -> bool:
 def _taken(home: str, content: bytes) -> tuple[str, str]:
     """What to say when `content` is what the holder wrote: its process id, and its start in seconds since 1970."""
     match = re.fullmatch(rb"(\d+) (\d+)\n", content)
-    if match is None:  # it is just writing
+    if match is None:  # it is just writing, or there may be several
         return f"Another run is at work on {home}.", "Wait until it has ended."
     pid, since = match[1].decode(), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(match[2])))
     return (

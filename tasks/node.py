@@ -4,7 +4,7 @@ import shlex
 from functools import cache
 
 from pyinfra import host, inventory, logger
-from pyinfra.api import StringCommand, deploy
+from pyinfra.api import FactBase, StringCommand, deploy
 
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.topology import Lab
@@ -20,11 +20,26 @@ from anycastlab.site.load import router_version
 from anycastlab.status.check import answers_others
 from tasks.lab import machine
 
+# Name of the node that `last_node` sets up; filled while preparing, when `fresh_nodes` leaves it out.
+moving_last: set[str] = set()
+
 
 def fresh_nodes(site: Site) -> None:
     """Every node that no client is asking now: new, stopped, withdrawn. Nobody notices, so all at the same time."""
     for node in site.nodes:
-        if node.host == host.name and not _returns_alone(site, node):
+        if node.host != host.name or _returns_alone(site, node):
+            continue
+        moves = _moves(node)
+        if moves and node.name == _last_to_move(site):
+            moving_last.add(node.name)
+        else:
+            _set_up(site=site, node=node, serving=moves)
+
+
+def last_node(site: Site) -> None:
+    """The node that served at its former address while the others moved; by now the router knows their new ones."""
+    for node in site.nodes:
+        if node.host == host.name and node.name in moving_last:
             _set_up(site=site, node=node, serving=False)
 
 
@@ -48,8 +63,36 @@ def _returns_alone(site: Site, node: Node) -> bool:
     wanted = frr_conf(site, node, Machine(node.name)).decode()
     if host.get_fact(SessionFact) == session_digest(wanted):
         return True
-    _tell_of_the_gap(node.name)
+    _tell_of_the_gap(node, _moves(node))
     return False
+
+
+def _moves(node: Node) -> bool:
+    """Whether the node serves now, and at another address than it will have: no router knows it there yet."""
+    return host.get_fact(ServingFact) and not host.get_fact(HasAddressFact, address=str(node.address))
+
+
+@cache
+def _last_to_move(site: Site) -> str | None:
+    """Of nodes that serve and will have other addresses (a change of layout) one goes on serving until the others have
+    moved and the router knows them; None where it would be alone, or none moves."""
+    if len(site.nodes) < 2 or specs.ROUTER in str(host.data.get("rebuild") or "").split(","):
+        return None
+    movers = [node.name for node in site.nodes if _is_elsewhere(node)]
+    return movers[-1] if movers else None
+
+
+def _is_elsewhere(node: Node) -> bool:
+    """`_moves`, asked for a node that is not this host."""
+    machine = inventory.get_host(node.host)
+    if not machine.connected:  # `--limit` left it out: it stays as it is
+        return False
+
+    def says(fact: FactBase[bool], **arguments: str) -> bool:
+        ok, output = machine.run_shell_command(fact.command(**arguments))
+        return ok and bool(output.stdout_lines) and bool(fact.process(output.stdout_lines))
+
+    return says(ServingFact()) and not says(HasAddressFact(), address=str(node.address))
 
 
 @cache
@@ -66,10 +109,9 @@ def _router_forgets(wanted: str) -> bool:
 
 
 @cache
-def _tell_of_the_gap(name: str) -> None:
-    logger.warning(
-        f"{name}: AS number or key of its BGP session changes; it serves again when the router has changed too"
-    )
+def _tell_of_the_gap(node: Node, moves: bool) -> None:
+    what = f"it moves to {node.address}" if moves else "AS number, key or router of its BGP session changes"
+    logger.warning(f"{node.name}: {what}; it serves again when the router has changed too")
 
 
 @deploy("Node")
@@ -77,10 +119,10 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
     node = _as_obtainable(site, node, host.data.adguardhome_source)
     if node.platform == "incus" and site.lab is not None:
         rebuild = _is_named(str(host.data.get("rebuild") or ""), node.name)
-        if rebuild and serving:
+        moves = _moves(node)
+        if serving and (rebuild or moves):
             withdraw(name="Withdraw", node=node, service=site.service)
-            # At another address (a change of layout) no router knows the node before the router's own turn.
-            serving = host.get_fact(HasAddressFact, address=str(node.address))
+            serving = not moves
         spec = specs.node_spec(Lab(site.lab), node, host.data.node_cpus, host.data.node_memory_mib)
         machine(spec, rebuild=rebuild)
         ipv6.addresses(name="IPv6", legs=ipv6.node_legs(node) if site.service.address6 else ())

@@ -13,6 +13,7 @@ from anycastlab.site import Node, Site
 from anycastlab.status.asking import service_asker
 from anycastlab.status.check import on_client
 from anycastlab.status.session_view import explainer
+from tasks.node import moving_last
 
 
 def router(site: Site) -> None:
@@ -34,7 +35,7 @@ def _newcomers(site: Site) -> None:
 
 @deploy("Router")
 def _router(site: Site) -> None:
-    configure(name="Configure", site=site, ask=_ask(site), explain=explainer(_on_node))
+    configure(name="Configure", site=site, ask=_ask(site), explain=explainer(_on_node), later=moving_last)
 
 
 def _ask(site: Site) -> Asker | None:

@@ -109,6 +109,17 @@ def test_whoever_is_told_to_wait_gets_the_turn_when_the_other_has_ended(monkeypa
         os.close(handle)
 
 
+def test_drains_share_a_turn_and_wait_for_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with held_by("4711 1767323045\n"), pytest.raises(turn.TurnError, match="process 4711"):
+        turn.share_turn(SITE)  # `up` works: it may have another node out of service
+    turn.share_turn(SITE)
+    monkeypatch.setattr(turn, "_held", {})
+    turn.share_turn(SITE)  # as a second process would
+    monkeypatch.setattr(turn, "_held", {})
+    with pytest.raises(turn.TurnError, match=r"Another run is at work on the lab lab\. Wait until it has ended\."):
+        turn.take_turn(SITE)
+
+
 def test_a_dry_run_needs_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pyinfra", "inventory/lab.py", "deploy.py", "--dry"])
     with held_by("4711 1700000000\n"):

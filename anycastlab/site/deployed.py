@@ -73,7 +73,7 @@ def notes(records: Mapping[str, Settings], site: Site) -> list[str]:
             groups.setdefault(said(found), []).append(node.name)
     everybody = len(site.nodes)
     return [
-        f"{'All nodes were' if len(names) == everybody > 1 else _named(names)} {text}; `anycastlab up` makes it so."
+        f"{'All nodes were' if len(names) == everybody > 1 else _named(names)} {text}; `anycastlab up` brings that to what the files say."
         for text, names in groups.items()
     ]
 

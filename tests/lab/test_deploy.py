@@ -261,6 +261,18 @@ def test_what_is_in_the_way_is_seen_before_anything_is_made() -> None:
         assert _incus_inventory() == before
 
 
+def test_a_limit_by_the_name_in_every_table_and_nodes_that_know_what_they_were_deployed_with(lab: RunningLab) -> None:
+    run = lab.up("--limit", "node02", "--data", "stale_ttl_s=31")
+    assert "node02: configuring: done" in run.stdout + run.stderr
+    assert "node01" not in run.stdout + run.stderr
+    note = "node02 was deployed with stale_ttl_s=31, the files say 30"
+    assert note in lab.command("status", check=True).stdout
+    assert note in lab.command("probe", check=True).stdout
+    assert "deployed with stale_ttl_s=31, this run has 30" in lab.command("plan", "--limit", "node0?").stdout
+    refused = lab.command("up", "--limit", "nosuch")
+    assert (refused.returncode, "--limit nosuch: the inventory has no machine" in refused.stderr) == (1, True)
+
+
 def test_teardown_leaves_no_trace_and_touches_nothing_foreign(tmp_path: Path) -> None:
     small = RunningLab("gone", inventory="tests/lab/inventories/lab.py")
     foreign = ["incus", "project", "create", "somebody-elses"]

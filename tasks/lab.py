@@ -10,7 +10,7 @@ from anycastlab import bundle
 from anycastlab.incus.operations import instance, require_possible
 from anycastlab.lab import ipv6, router, specs, upstream
 from anycastlab.lab.base_image import alias_of, base_image
-from anycastlab.lab.configured import configured
+from anycastlab.lab.configured import at_hand, configured
 from anycastlab.lab.credentials import lab_password
 from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.node.managed import ManagedFile
@@ -64,7 +64,10 @@ def _upstream() -> None:
 @deploy("Lab: the router's machine")
 def _router_machine(site: Site) -> None:
     data = host.data
-    machine(specs.router_spec(Lab(data.lab)))
+    spec = specs.router_spec(Lab(data.lab))
+    if spec.name in str(data.get("rebuild") or "").split(","):
+        at_hand(name="Replacement", files=partial(_stand_in, site, data))
+    machine(spec)
     ipv6.addresses(name="IPv6", legs=ipv6.router_legs() if site.service.address6 else ())
     configured(name="RouterOS stand-in", files=partial(_stand_in, site, data), units=(router.UNIT,))
 

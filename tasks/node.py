@@ -7,11 +7,12 @@ from pyinfra import host, inventory, logger
 from pyinfra.api import FactBase, StringCommand, deploy
 
 from anycastlab.lab import ipv6, router, specs
+from anycastlab.lab.base_image import base_image
 from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
 from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
 from anycastlab.node.frr_config import session_digest
-from anycastlab.node.operations import configure, withdraw
+from anycastlab.node.operations import configure, rehearse, withdraw
 from anycastlab.node.render import Machine, frr_conf
 from anycastlab.routeros.version import capabilities
 from anycastlab.run.tell import CHECK
@@ -119,6 +120,11 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
     node = _as_obtainable(site, node, host.data.adguardhome_source)
     if node.platform == "incus" and site.lab is not None:
         rebuild = _is_named(str(host.data.get("rebuild") or ""), node.name)
+        if rebuild:
+            # Nothing goes before its replacement is sure: what the new one gets is checked, its image is there.
+            source = host.data.adguardhome_source
+            rehearse(name="Replacement", site=site, node=node, adguardhome_source=source)
+            base_image(name="Base image", image=host.data.image, release=host.data.image_release)
         moves = _moves(node)
         if serving and (rebuild or moves):
             withdraw(name="Withdraw", node=node, service=site.service)

@@ -11,11 +11,13 @@ import io
 import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyinfra import host, state
-from pyinfra.api import FileUploadCommand, StringCommand, operation
+from pyinfra import host, logger, state
+from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
+from anycastlab.errors import AnycastlabError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.run import tell
 from anycastlab.shell_fact import ShellFact, asked
@@ -71,6 +73,22 @@ def wanted(file: ManagedFile) -> str:
 
 
 _BESIDE = ".anycastlab-new"
+
+
+@operation(is_idempotent=False)
+def at_hand(files: Callable[[bool], tuple[ManagedFile, ...]]) -> Generator[FunctionCommand, None, None]:
+    """What a rebuilt machine gets can be made, secrets included; asked before the present one is deleted."""
+    yield FunctionCommand(_made, (files,), {})
+
+
+# pyinfra passes `state` and `host`, and heeds the answer, only for a function with parameters of these names.
+def _made(state: Any, host: Any, files: Callable[[bool], tuple[ManagedFile, ...]]) -> bool:  # noqa: ARG001
+    try:
+        files(True)
+    except AnycastlabError as error:
+        host.log_styled(str(error), fg="red", log_func=logger.error)
+        return False
+    return True
 
 
 @operation()

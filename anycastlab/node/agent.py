@@ -154,12 +154,37 @@ class Agent:
         except OSError as error:
             raise StepFailed(f"{self.name}: {file['path']} cannot be written: {error.strerror}.") from None
 
+    def rehearse(self) -> None:
+        """Have each daemon check its file, in a folder of its own, and change nothing.
+
+        For a machine that is about to be replaced; what it does not have (a checker, a user) is no reason to refuse.
+        """
+        folder = tempfile.mkdtemp(prefix="anycastlab-")
+        try:
+            for number, file in enumerate(self.order["files"]):
+                if file["check"] and shutil.which(file["check"][0]):
+                    path = os.path.join(folder, str(number))
+                    with open(path, "wb") as out:
+                        out.write(base64.b64decode(file["content"]))
+                    self._check_file(file, path)
+            self._check_programs_files()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if self.order["program"]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path(self.order["program"]["staged"]))
+
     def _check(self) -> None:
         for file in self._others():
             if file["check"]:
-                path = self._path(file["path"]) + FRESH
-                argv = [part.replace("{path}", path) for part in file["check"]]
-                self._do(argv, f"{self.name}: {argv[0]} refuses the new {file['path']}, the old one stays")
+                self._check_file(file, self._path(file["path"]) + FRESH)
+        self._check_programs_files()
+
+    def _check_file(self, file: dict[str, Any], path: str) -> None:
+        argv = [part.replace("{path}", path) for part in file["check"]]
+        self._do(argv, f"{self.name}: {argv[0]} refuses the new {file['path']}, the old one stays")
+
+    def _check_programs_files(self) -> None:
         program = self.order["program"]
         if program:
             self._check_program(program)
@@ -393,7 +418,8 @@ def _first_txt(reply: bytes, number: int, question_end: int) -> str | None:
 def main(order: dict[str, Any]) -> int:
     """Carry out `order`; 0, or 1 with a sentence on standard error."""
     try:
-        Agent(order).run()
+        agent = Agent(order)
+        agent.rehearse() if order.get("rehearsal") else agent.run()
     except StepFailed as failed:
         print(failed, file=sys.stderr)
         return 1

@@ -78,6 +78,11 @@ def program(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits:
     return standalone(_agent(), order(site, node, plan, must_serve, waits))
 
 
+def rehearsal(site: Site, node: Node, plan: Plan) -> str:
+    """The whole program that has the daemons of the present machine check what its replacement would get."""
+    return standalone(_agent(), {**order(site, node, plan), "rehearsal": True})
+
+
 def standalone(source: str, order: dict[str, Any]) -> str:
     """A program that carries out `order`: the source of a module with `main(order) -> int`, the order appended."""
     encoded = base64.b64encode(json.dumps(order).encode()).decode()

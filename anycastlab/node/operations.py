@@ -92,6 +92,48 @@ def _configure(
 
 
 @operation(is_idempotent=False)
+def rehearse(site: Site, node: Node, adguardhome_source: str = "auto") -> Generator[PyinfraCommand, None, None]:
+    """Make sure that a rebuilt `node` can be configured, before the present machine is withdrawn and deleted.
+
+    Its resolver's program is obtained, secrets and certificate are made, and the present machine's own daemons check
+    what the new one would get (AdGuard Home's here, where there is no machine to ask). Otherwise a sentence, and the
+    machine stays in service.
+    """
+    if not context.state.is_executing:
+        yield StringCommand("true")  # a dry run deletes nothing
+        return
+    try:
+        yield from _rehearse(site, node, adguardhome_source)
+    except AnycastlabError as error:
+        yield FunctionCommand(fail, [str(error)], {})
+
+
+def _rehearse(site: Site, node: Node, source: str) -> Generator[PyinfraCommand, None, None]:
+    wanted, state = _look(site, node, source, True, False)
+    binary = None
+    if node.resolver == "adguardhome":
+        machine = context.host.get_fact(facts.MachineFact) if state.present else _machine_of(node)
+        binary = resolver_binary.obtain(source, machine, world=resolver_binary.tools(logger.info))
+        wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
+    whole = plan.make(wanted, facts.NodeState(present=True), _PASSWORDS)
+    if not state.present:
+        if binary is not None and whole.adguard is not None:
+            resolver_binary.check_config(binary, whole.adguard.content)
+        return
+    fresh = plan.make(wanted, state, _PASSWORDS).program
+    if fresh is not None and binary is not None:
+        yield StringCommand("mkdir", "-p", layout.LIB)
+        yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
+    program = apply.rehearsal(site, node, dataclasses.replace(whole, program=fresh))
+    yield StringCommand("python3", "-I", "-", _stdin=program, _timeout=timing.CONFIGURE_LIMIT_S)
+
+
+def _machine_of(node: Node) -> str:
+    """The machine that the node is said to be, where it cannot be asked."""
+    return node.architecture or resolver_binary.tools().own_machine
+
+
+@operation(is_idempotent=False)
 def withdraw(node: Node, service: Service) -> Generator[PyinfraCommand, None, None]:
     """Take a serving node out of service before its machine is deleted: link down, route gone, then a moment more.
 
@@ -138,7 +180,9 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
     wanted = _wanted(site, node, machine, program, executing, new_key)
     todo = plan.make(wanted, state, _PASSWORDS)
     if executing and todo.program and todo.program.sha256 is None:
-        binary = resolver_binary.obtain(source, machine_type, world=resolver_binary.tools(logger.info))
+        binary = resolver_binary.obtain(
+            source, machine_type or _machine_of(node), world=resolver_binary.tools(logger.info)
+        )
         wanted = dataclasses.replace(wanted, program=plan.Program(binary.version, binary.sha256))
     return wanted, state
 
@@ -188,7 +232,7 @@ def _program(node: Node, machine: str, source: str) -> plan.Program | None:
     if node.resolver != "adguardhome":
         return None
     version = lockfile.packaged().version
-    machine = machine or node.architecture or resolver_binary.tools().own_machine
+    machine = machine or _machine_of(node)
     if source.startswith("file:"):
         return plan.Program(version, resolver_binary.obtain(source, machine).sha256)
     present = resolver_binary.cached(machine)

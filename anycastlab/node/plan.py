@@ -172,7 +172,8 @@ def _disable(wanted: Wanted, state: NodeState) -> tuple[str, ...]:
     def is_on(unit: str) -> bool:
         return state.unit(unit).running or state.unit(unit).enabled in ("enabled", "enabled-runtime")
 
-    found = [unit for unit in wanted.unwanted_units if is_on(unit) and unit in started(state)]
+    ours = {*started(state), layout.WEB_UNIT}
+    found = [unit for unit in wanted.unwanted_units if is_on(unit) and unit in ours]
     own = layout.OWN_RESOLVER_UNIT
     unbound = layout.RESOLVER_UNITS["unbound"]
     comes = unbound in wanted.units and "unbound" in wanted.packages and "unbound" not in state.packages

@@ -30,10 +30,11 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from anycastlab import stored
+from anycastlab import private_file, stored
 from anycastlab.node import architecture, elf, lockfile, timing
 from anycastlab.node.errors import ResolverError
 from anycastlab.node.lockfile import Lock
+from anycastlab.outside_text import one_line
 from anycastlab.paths import cache_dir
 
 SOURCES: Final = ("auto", "release", "module")
@@ -216,6 +217,26 @@ def verify(path: Path, machine: str, lock: Lock, world: Tools) -> None:
             f"AdGuard Home in {path.name} is {version or 'of no known version'}, pinned is {lock.version}.",
             "Its configuration is written for the pinned version; use that one.",
         )
+
+
+def check_config(binary: Binary, text: bytes, world: Tools | None = None) -> None:
+    """Have AdGuard Home check a configuration on this machine; ResolverError if it refuses.
+
+    Says nothing where the program is another machine's and cannot run here.
+    """
+    world = world or tools()
+    if binary.machine != world.own_machine:
+        return
+    with tempfile.TemporaryDirectory(prefix="anycastlab-") as folder:
+        file = Path(folder, "AdGuardHome.yaml")
+        private_file.replace(file, text.decode())
+        answer = world.run(
+            [str(binary.path), "--check-config", "--no-check-update", "-c", str(file), "-w", folder],
+            cwd=None, environment={}, timeout_s=timing.VERSION_LIMIT_S,
+        )  # fmt: skip
+    if answer.returncode != 0:
+        said = one_line(" ".join((answer.stderr or answer.stdout).splitlines()[-1:]))
+        raise ResolverError(f"AdGuard Home refuses its configuration: {said}.", "Correct the setting; nothing is gone.")
 
 
 def _version(path: Path, machine: str, lock: Lock, world: Tools) -> str:

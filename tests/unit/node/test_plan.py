@@ -192,7 +192,7 @@ def test_an_empty_file_of_adguard_home_is_one_without_settings() -> None:
 def test_changing_the_resolver_stops_the_other_one() -> None:
     found = make(wanted("node02"), done(wanted("node01")))
     # and the unit that the package brings beside it: the node would become its own resolver
-    assert found.disable == (ADGUARD_UNIT, layout.OWN_RESOLVER_UNIT, layout.WEB_UNIT)
+    assert found.disable == (ADGUARD_UNIT, layout.WEB_UNIT, layout.OWN_RESOLVER_UNIT)
     assert layout.RESOLVER_UNITS["unbound"] in found.restart
     assert found.interrupts
 

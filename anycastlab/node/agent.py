@@ -210,7 +210,10 @@ class Agent:
             with open(path, "wb") as out:
                 out.write(base64.b64decode(file["content"]))
             argv = [self._path(program), "--check-config", "--no-check-update", "-c", path, "-w", folder]
-            self._do(argv, f"{self.name}: AdGuard Home refuses its new configuration, the old one stays")
+            answer = self._run(argv)
+            if answer.returncode != 0:
+                said = complaint(f"{answer.stdout}\n{answer.stderr}") or f"exit {answer.returncode}"
+                raise StepFailed(f"{self.name}: AdGuard Home refuses its new configuration, the old one stays: {said}.")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -372,6 +375,16 @@ class Agent:
             return subprocess.CompletedProcess(argv, 127, "", f"there is no {argv[0]}")
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(argv, 124, "", f"no end after {self.limits['command_s']:g} s")
+
+
+def complaint(output: str) -> str:
+    """What AdGuard Home has to say, of all that it printed: the error of the last line of its log that has one."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    for line in reversed(lines):
+        _, mark, error = line.partition("err=")
+        if mark:
+            return error.strip().strip('"').replace('\\"', '"')[:_TEXT_LIMIT]
+    return lines[-1].strip()[:_TEXT_LIMIT] if lines else ""
 
 
 def _ours(path: str, text: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from anycastlab.node import (
     show,
     timing,
 )
+from anycastlab.node.agent import complaint
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.outside_text import one_line
@@ -299,7 +300,7 @@ def _migrated(node: Node, todo: plan.Plan) -> adguard_yaml.Document:
     program = apply.STAGED_PROGRAM if todo.program else layout.ADGUARD_PROGRAM
     found = context.host.get_fact(facts.MigratedFact, program=program)
     if not found.ok:
-        said = one_line(" ".join(found.said.splitlines()[-1:]))
+        said = one_line(complaint(found.said))
         raise ResolverError(
             f"{node.name}: AdGuard Home cannot read {layout.ADGUARD_CONFIG} as schema {todo.older_schema}: {said}.",
             "Correct its schema_version, or delete the file to start afresh; the old one stays.",

@@ -32,6 +32,7 @@ from typing import IO, Final, Protocol
 
 from anycastlab import private_file, stored
 from anycastlab.node import architecture, elf, lockfile, timing
+from anycastlab.node.agent import complaint
 from anycastlab.node.errors import ResolverError
 from anycastlab.node.lockfile import Lock
 from anycastlab.outside_text import one_line
@@ -235,7 +236,7 @@ def check_config(binary: Binary, text: bytes, world: Tools | None = None) -> Non
             cwd=None, environment={}, timeout_s=timing.VERSION_LIMIT_S,
         )  # fmt: skip
     if answer.returncode != 0:
-        said = one_line(" ".join((answer.stderr or answer.stdout).splitlines()[-1:]))
+        said = one_line(complaint(f"{answer.stdout}\n{answer.stderr}"))
         raise ResolverError(f"AdGuard Home refuses its configuration: {said}.", "Correct the setting; nothing is gone.")
 
 

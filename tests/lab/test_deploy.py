@@ -213,6 +213,27 @@ def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab)
     assert lab.healthy()
 
 
+def test_a_node_is_not_deleted_before_its_replacement_is_sure(seen_lab: RunningLab) -> None:
+    before = json.loads(seen_lab.incus("list", "node01", "--format", "json"))[0]["created_at"]
+    for environment, setting, sentence in (
+        ({"ANYCASTLAB_CACHE": "/dev/null/cache"}, "rebuild=node01", "AdGuard Home cannot be kept in /dev/null/cache"),
+        ({}, "adguardhome_source=file:/nowhere", "There is no file /nowhere"),
+        ({}, "stale_ttl_s=99999999999999999", "AdGuard Home refuses its new configuration, the old one stays: "),
+    ):
+        anycastlab = str(Path(sys.executable).with_name("anycastlab"))
+        result = subprocess.run(
+            [anycastlab, "up", "--data", "rebuild=node01", "--data", setting],
+            cwd=ROOT, env={**seen_lab.environment, **environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        output = result.stdout + result.stderr
+        assert result.returncode == 1, output
+        assert sentence in output
+        assert "Traceback" not in output
+    # it is the same machine, in service
+    assert json.loads(seen_lab.incus("list", "node01", "--format", "json"))[0]["created_at"] == before
+    assert seen_lab.healthy()
+
+
 # From nothing, and back ---------------------------------------------------------------------------------------------
 
 

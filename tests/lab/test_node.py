@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from anycastlab.image import build
-from anycastlab.lab.topology import ROUTER_DNS
+from anycastlab.lab.topology import DNS, ROUTER_DNS
 from anycastlab.node import layout
 from anycastlab.site import Node, Resolver
 from tests.lab.node_lab import NodeLab, debian_package
@@ -451,6 +451,88 @@ def test_a_run_that_is_killed_is_healed_by_the_next(nodes: NodeLab, after_s: flo
     # back to where the other tests start
     assert nodes.configure(node).changed
     nodes.wait_announced()
+
+
+@pytest.mark.parametrize(
+    ("folder", "how", "why"),
+    [
+        (layout.STATE, "mount -t tmpfs -o nr_inodes=1 none {0}", "No space left on device"),
+        (layout.ADGUARD_STATE, "mount --bind {0} {0}; mount -o remount,ro,bind {0}", "Read-only file system"),
+    ],
+    ids=["state-full", "data-read-only"],
+)
+def test_a_disk_that_takes_nothing_stops_the_deploy_before_anything_stops(
+    nodes: NodeLab, folder: str, how: str, why: str
+) -> None:
+    node = nodes.site.node("node01")
+    calm(nodes, node)
+    resolver = nodes.site.resolver.model_copy(update={"stale_ttl_s": 21})
+    changed = nodes.site.model_copy(update={"resolver": resolver})
+    before = started(nodes, node)
+    nodes.shell(node.name, how.format(folder))
+    try:
+        run = nodes.configure(node, changed)
+    finally:
+        nodes.shell(node.name, f"umount {folder}")
+    assert run.code != 0
+    assert re.search(rf"node01: {folder}/\S+ cannot be written: {why}\.", run.output), run.output
+    assert "Traceback" not in run.output
+    assert started(nodes, node) == before
+    assert link_is_up(nodes, node)
+    assert nodes.shell(node.name, f"ls {layout.DRAINED} 2>/dev/null || true") == ""
+    assert not nodes.configure(node).changed
+
+
+# Put behind the agent's source: it is killed at its n-th command, file or move, as by a power cut.
+KILL = """
+_left = [{step}]
+
+
+def _dies(function):
+    def dying(*arguments, **options):
+        if _left[0] == 0:
+            os.kill(os.getpid(), 9)
+        _left[0] -= 1
+        return function(*arguments, **options)
+
+    return dying
+
+
+Agent._run, Agent._write, os.replace = _dies(Agent._run), _dies(Agent._write), _dies(os.replace)
+"""
+
+
+def first_deploy_killed(nodes: NodeLab, step: int) -> bool:
+    """Kill the first deploy of a bare third machine at its `step`, then deploy again; whether it got that far."""
+    third = nodes.site.node("node02").model_copy(
+        update={
+            "name": "node03", "host": "@incus/node03", "address": DNS[13], "router_id": DNS[13],
+            "resolver": "adguardhome",
+        }
+    )  # fmt: skip
+    subprocess.run(
+        ["incus", "--project", nodes.lab.project, "delete", "-f", "node03"], capture_output=True, check=False
+    )
+    nodes._machine("node03", third.address, ROUTER_DNS)
+    argv, folder = nodes.command(third, nodes.site, "-y")
+    source = f"from anycastlab.node import apply\n_whole = apply._agent() + {KILL.format(step=step)!r}\n"
+    deploy = (folder / "deploy.py").read_text()
+    (folder / "deploy.py").write_text(f"{source}apply._agent = lambda: _whole\n{deploy}")
+    died = subprocess.run(argv, cwd=folder, env=nodes.environment, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    healed = nodes.configure(third)
+    assert healed.code == 0, f"step {step}: {healed}"
+    until(lambda: link_is_up(nodes, third), 30, f"node03 is raised, after a death at step {step}")
+    assert not nodes.configure(third).changed, step
+    assert ask(nodes, str(third.address), [["id.anycast.lan", "TXT", "IN"]]) == [["NOERROR", ['10 "node03"']]]
+    return died.returncode != 0
+
+
+@pytest.mark.parametrize("step", [30, 85], ids=["files", "services"])
+def test_a_first_deploy_that_is_killed_is_healed_by_the_next(nodes: NodeLab, step: int) -> None:
+    """Two of the steps, on a real machine; `tests/unit/node/test_first_deploy.py` has each of them."""
+    assert first_deploy_killed(nodes, step)
+    nodes.incus("delete", "-f", "node03")
 
 
 def test_changing_the_resolver_and_back(nodes: NodeLab) -> None:

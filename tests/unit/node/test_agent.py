@@ -243,6 +243,40 @@ def test_adguard_home_is_stopped_checked_on_a_copy_and_started(root: Path) -> No
     assert (root / layout.ADGUARD_CONFIG.lstrip("/")).stat().st_mode & 0o777 == 0o600
 
 
+def rehearse(root: Path, machine: Machine, todo: plan.Plan) -> None:
+    order = apply.order(SITE, SITE.node("node02"), todo)
+    worker = Agent(order, root=str(root))
+    worker._run = machine.run  # type: ignore[method-assign]
+    worker.rehearse()
+
+
+def test_a_rehearsal_has_every_file_checked_and_changes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent.shutil, "which", lambda name: None if name == "nft" else f"/usr/bin/{name}")
+    missing = ManagedFile("/etc/x.nft", b"", check=("nft", "-c", "-f", "{path}"))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    machine = Machine()
+    rehearse(root, machine, plan.Plan(files=(FRR, UNBOUND, missing), restart=(UNIT,), reasons=("x",)))
+    # a checker that the present machine does not have is no reason to refuse
+    assert [line.split()[0] for line in machine.log] == ["vtysh", "unbound-checkconf"]
+    assert machine.link_up
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    refusing = Machine(fails={"unbound-checkconf": "syntax error"})
+    with pytest.raises(StepFailed, match="unbound-checkconf refuses the new "):
+        rehearse(root, refusing, plan.Plan(files=(FRR, UNBOUND), restart=(UNIT,), reasons=("x",)))
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ('1 [info] starting version="x"\n2 [error] failed err="line 4: \\"99s\\" is bad"\n', 'line 4: "99s" is bad'),
+        ("there is no such thing\n\n", "there is no such thing"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_of_all_that_adguard_home_prints_its_error_is_told(output: str, said: str) -> None:
+    assert agent.complaint(output) == said
+
+
 def test_a_program_that_arrived_damaged_is_refused(root: Path) -> None:
     staged = root / apply.STAGED_PROGRAM.lstrip("/")
     staged.parent.mkdir(parents=True)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -328,3 +328,19 @@ def test_in_a_deploy_two_hosts_obtain_it_one_after_the_other(tmp_path: Path) -> 
         str(tmp_path / "lock"),
     )
     assert said.split() in (["a", "a", "b", "b"], ["b", "b", "a", "a"])
+
+
+def test_a_configuration_is_checked_here_where_the_program_can_run(tmp_path: Path) -> None:
+    said: list[list[str]] = []
+
+    def run(argv: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
+        said.append(list(argv))
+        return subprocess.CompletedProcess(list(argv), 1, "", '[error] failed err="line 3: bad"\n')
+
+    world = resolver_binary.Tools(resolver_binary.fetch, run, "x86_64")
+    here = resolver_binary.Binary(tmp_path / "a", "v1", "x86_64", "0" * 64, "file")
+    with pytest.raises(ResolverError, match="AdGuard Home refuses its configuration: line 3: bad"):
+        resolver_binary.check_config(here, b"dns: {}\n", world)
+    assert "--check-config" in said[0]
+    resolver_binary.check_config(replace(here, machine="aarch64"), b"", world)
+    assert len(said) == 1

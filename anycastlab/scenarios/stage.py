@@ -172,7 +172,8 @@ class LabStage:
 
     def _deploy(self, data: dict[str, str], file: str) -> None:
         options = [part for key, value in data.items() for part in ("--data", f"{key}={value}")]
-        command = [sys.executable, "-m", "pyinfra", "-y", *options, self.inventory, file]
+        words = ["down", "-y"] if file == "teardown.py" else ["up"]
+        command = [sys.executable, "-m", "anycastlab", *words, *options, "-i", self.inventory]
         # The deploy that was the fault may still be at work when a runner was killed.
         wait = {WAIT_VARIABLE: str(timing.LONG_ACTION_LIMIT_S)}
         environment = {**os.environ, "ANYCASTLAB_LAB": self.lab.name, **wait}
@@ -188,5 +189,6 @@ class LabStage:
             check=False,
         )
         if result.returncode != 0:
-            reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1].strip()
+            errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+            reason = (errors or ["no reason given"])[0].removeprefix("Error: ")
             raise ScenarioError(f"{file} of the lab failed: {reason}", "Run `anycastlab up` to see all of it.")

@@ -45,6 +45,23 @@ echo 'deb [trusted=yes] file:/srv/archive ./' > /etc/apt/sources.list
 dpkg --purge --force-depends "$name" >/dev/null
 """
 
+# A package whose new version somebody unpacked and left: dpkg would ask whose configuration file shall stay.
+ASKING_CONFIG = "/srv/asking.conf"
+OWNERS_ASKING = "version 1\nmine\n"
+_ASK_ABOUT_A_FILE = f"""
+set -e
+new=$(mktemp -d); mkdir -p "$new/DEBIAN" "$new/srv"; chmod 755 "$new"
+echo {ASKING_CONFIG} > "$new/DEBIAN/conffiles"
+for version in 1 2; do
+  printf 'Package: asking\\nVersion: %s\\nArchitecture: all\\nMaintainer: x <x@example.com>\\nDescription: x\\n' \
+    $version > "$new/DEBIAN/control"
+  echo "version $version" > "$new{ASKING_CONFIG}"
+  dpkg-deb -b "$new" /srv/asking-$version.deb >/dev/null
+done
+dpkg -i /srv/asking-1.deb >/dev/null; echo mine >> {ASKING_CONFIG}; dpkg --unpack /srv/asking-2.deb >/dev/null
+rm -rf "$new"
+"""
+
 # Every file, link and folder of the places a deploy writes to, each with what makes it what it is.
 _MANIFEST = """
 import hashlib, json, os, sys
@@ -163,6 +180,7 @@ class BoardLab(RunningLab):
             " && echo 'pi ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/010_pi-nopasswd",
         )
         self.sh(pi, f"set -- {MISSING_PACKAGE}\n{_REPACK}")
+        self.sh(pi, _ASK_ABOUT_A_FILE)
         self.sh(root, "systemctl enable -q --now unbound.service frr.service")
 
     def remove(self) -> None:

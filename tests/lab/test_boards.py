@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from anycastlab.node import layout
-from tests.lab.board_lab import MISSING_PACKAGE, OWNERS_FRR, Board, BoardLab
+from tests.lab.board_lab import ASKING_CONFIG, MISSING_PACKAGE, OWNERS_ASKING, OWNERS_FRR, Board, BoardLab
 from tests.lab.conftest import changed_by
 from tests.lab.test_deploy import ask
 
@@ -130,6 +130,9 @@ def test_boards_serve_after_one_run(boards: BoardLab) -> None:
     ]
     assert status["router"]["next_hops"] == ["10.1.2.11", "10.1.2.12", "10.1.2.13"]
     assert boards.has_package(boards.boards[0], MISSING_PACKAGE)
+    # what dpkg would have asked about did not stop it, and the owner's file stayed
+    assert boards.has_package(boards.boards[0], "asking")
+    assert boards.sh(boards.boards[0], f"cat {ASKING_CONFIG}") == OWNERS_ASKING
     for board in boards.boards:
         assert f'"{board.node}"' in asked(boards, str(board.address), "id.anycast.lan", "TXT")
         assert asked(boards, str(board.address), "www.lab.example") == "NOERROR False 198.18.0.10"

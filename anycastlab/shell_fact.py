@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyinfra import context
 from pyinfra.api import FactBase, StringCommand
+from pyinfra.api.exceptions import ConnectError
 
 from anycastlab.shell_answer import ShellError, answer, marked
 
@@ -35,7 +36,15 @@ class ShellFact(FactBase[T]):
 
 
 def run_on(host: Host, argv: Sequence[str]) -> tuple[bool, str]:
-    """Run a command on a machine during another's operation: whether it succeeded; what it printed, or why not."""
+    """Run a command on a machine during another's operation: whether it succeeded; what it printed, or why not.
+
+    Also when `--limit` left that machine out: then nobody has connected to it.
+    """
+    if not host.connected:
+        try:
+            host.connect(show_errors=False, raise_exceptions=True)
+        except ConnectError as error:
+            return False, str(error)
     ok, output = host.run_shell_command(asked(shlex.join(argv)))
     if not ok:
         return False, output.stderr

@@ -1,10 +1,9 @@
 """The nodes: those that serve nobody yet all at once, those that serve somebody one at a time."""
 
-import shlex
 from functools import cache
 
 from pyinfra import host, inventory, logger
-from pyinfra.api import FactBase, StringCommand, deploy
+from pyinfra.api import FactBase, deploy
 
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.base_image import base_image
@@ -16,6 +15,7 @@ from anycastlab.node.operations import configure, rehearse, withdraw
 from anycastlab.node.render import Machine, frr_conf
 from anycastlab.routeros.version import capabilities
 from anycastlab.run.tell import CHECK
+from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.site.load import router_version
 from anycastlab.status.check import answers_others
@@ -103,9 +103,8 @@ def _router_forgets(wanted: str) -> bool:
     It keeps of its rows what the new version knows, so no session comes up before its own turn.
     """
     look = f"import json; print(json.load(open({router.CONFIG!r}))['version'])"
-    asked = StringCommand(shlex.join(["python3", "-c", look]))
-    ok, output = inventory.get_host(f"@incus/{specs.ROUTER}").run_shell_command(asked)
-    running = output.stdout.strip() if ok else ""
+    ok, said = run_on(inventory.get_host(f"@incus/{specs.ROUTER}"), ["python3", "-c", look])
+    running = said.strip() if ok else ""
     return bool(running) and capabilities(running).instance != capabilities(wanted).instance
 
 

@@ -179,6 +179,8 @@ class _Run:
         if isinstance(wrapped, Exception) and not isinstance(wrapped, PyinfraError):
             # A bug, ours or in what a person wrote: nothing of it may be hidden.
             sys.stderr.write("".join(traceback.format_exception(wrapped)))
+            self._say("error", "", f"{type(wrapped).__name__}: {wrapped}")  # pyinfra's wrapper has no text of its own
+            return
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         self._say("error", "", text)
 

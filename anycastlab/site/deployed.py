@@ -72,8 +72,9 @@ def notes(records: Mapping[str, Settings], site: Site) -> list[str]:
         if found := differences(records.get(node.name, {}), site, node):
             groups.setdefault(said(found), []).append(node.name)
     everybody = len(site.nodes)
+    end = "`anycastlab up` brings that to what the files say."
     return [
-        f"{'All nodes were' if len(names) == everybody > 1 else _named(names)} {text}; `anycastlab up` brings that to what the files say."
+        f"{'All nodes were' if len(names) == everybody > 1 else _named(names)} {text}; {end}"
         for text, names in groups.items()
     ]
 

@@ -55,7 +55,8 @@ def test_nodes_that_differ_are_named_and_a_home_is_looked_at_as_most_of_it_is() 
     site = build(files)
     half = {**records(site), "node02": records(was)["node02"]}
     assert deployed.notes(half, site) == [
-        "node02 was deployed with bfd_interval_ms=50, the files say 100; `anycastlab up` brings that to what the files say."
+        "node02 was deployed with bfd_interval_ms=50, the files say 100; "
+        "`anycastlab up` brings that to what the files say."
     ]
     assert build(deployed.as_deployed(files, half, site)).bfd.interval_ms == 100
     most = {**records(was), "node02": records(site)["node02"]}

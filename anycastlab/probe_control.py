@@ -147,7 +147,8 @@ def drain(run: Run, nodes: Sequence[str], node: str, *, force: bool = False, eac
         _require_another(node, states)
     # Whole or not at all: an empty flag would be nobody's wish, and the next deploy would lift it.
     folder = DRAIN_PATH.rsplit("/", 1)[0]
-    claim = f"mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} >{CLAIM_PATH}"
+    # `tee` says why it cannot write; the shell's own echo says "I/O error" of a full disk.
+    claim = f"mkdir -p {folder} && echo {DRAINED_BY_OPERATOR} | tee {CLAIM_PATH} >/dev/null"
     _order(run, node, f"{{ {claim}; }} 2>&1 || {{ rm -f {CLAIM_PATH}; exit 1; }}")
     if not force:
         # Others may be draining other nodes. All claim before they look, so the last one to look sees all others.

@@ -63,7 +63,7 @@ class Home:
             return 0, text + ("claimed\n" if node in self.claims else "")
         if self.complaint:
             return 2, self.complaint
-        if "echo operator >/var/lib/anycastlab/drained.wanted" in command:
+        if "echo operator | tee /var/lib/anycastlab/drained.wanted" in command:
             self.claims.add(node)
             return 0, ""
         if "rm -f /var/lib/anycastlab/drained.wanted" in command:

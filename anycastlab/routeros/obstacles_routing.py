@@ -69,9 +69,7 @@ def _fits(row: Actual, source: IPv4Network, target: IPv4Network, interface: str)
 def _diverted(scene: Scene, row: Actual, about: str, *, sure: bool) -> Obstacle | None:
     action, table = row.get("action", "lookup"), row.get("table") or "main"
     weight = "breaks" if sure and not row.get("min-prefix") else "may"
-    where = (
-        f"{at(RULES, row)} action={action} table={table}" if "lookup" in action else f"{at(RULES, row)} action={action}"
-    )
+    where = f"{at(RULES, row)} table={table}" if "lookup" in action else at(RULES, row)
     if "lookup" not in action:
         return Obstacle(where, f"{about} are dropped.", _except(scene, row), weight)  # type: ignore[arg-type]
     if table == "main" or (action == "lookup" and not leads_away(scene, table)):
@@ -128,8 +126,10 @@ def providers(scene: Scene) -> Iterator[Obstacle]:
         for gateway in (row.get("immediate-gw") or row.get("gateway", "")).split(","):
             if gateway and (interface := interface_of_gateway(scene, gateway)):
                 found.setdefault(interface, row)
+    # A second router beside the clients (a gateway with LTE, say) lets no strangers in by itself.
+    inside = {name for _, name in scene.clients} | {scene.interface_of(node) for node in scene.site.nodes}
     for interface, row in found.items():
-        if interface == wan:
+        if interface == wan or interface in inside:
             continue
         where = at(ROUTE, {k: v for k, v in row.items() if k in (".id", "dst-address", "comment")})
         where += f" gateway={row.get('immediate-gw') or row.get('gateway')}"

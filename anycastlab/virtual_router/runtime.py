@@ -116,10 +116,6 @@ def _ipv6_address(router: Router, _caller: Caller) -> Rows:
     ]
 
 
-def _vrf(_router: Router, _caller: Caller) -> Rows:
-    return [{".id": "*1", "name": "main", "interfaces": "all", "builtin": "true"}]
-
-
 def _snmp(_router: Router, _caller: Caller) -> Rows:
     return [{"enabled": "false", "contact": "", "location": "", "engine-id": "", "trap-version": "1"}]
 
@@ -201,7 +197,6 @@ _MENUS: Mapping[str, Callable[[Router, Caller], Rows]] = {
     "/system/resource/cpu": _cpu,
     "/ip/arp": _arp,
     "/ipv6/address": _ipv6_address,
-    "/ip/vrf": _vrf,
     "/snmp": _snmp,
     "/system/ntp/client": _off,
     **dict.fromkeys(

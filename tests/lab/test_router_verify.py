@@ -203,21 +203,18 @@ def test_rows_that_undo_ours_are_named_in_the_plan_and_fail_the_check(router: Ro
     assert plan_site(router.site, read(router.session)).plan.notes == ()
 
 
-def test_a_second_provider_is_refused_before_a_node_changes(router: RouterOfLab) -> None:
-    """The router's resolver would be open to it; and `up` says so before it touches a node."""
-    route = {"dst-address": "0.0.0.0/0", "gateway": "10.1.1.77", "distance": "5"}
-    row_id = router.session.add("/ip/route", route)
-    try:
-        result = router.lab.command("up", "-i", router.lab.inventory, "--data", "stale_ttl_s=31")
-    finally:
-        router.session.remove("/ip/route", row_id)
+def test_a_wan_interface_without_the_default_route_is_refused_before_a_node_changes(router: RouterOfLab) -> None:
+    """The router's resolver would be open to the provider; and `up` says so before it touches a node."""
+    settings = ("--data", "wan_interface=ether3-dns", "--data", "stale_ttl_s=31")
+    result = router.lab.command("up", "-i", router.lab.inventory, *settings)
     said = result.stdout + result.stderr
     assert result.returncode == 1, said
-    assert f"/ip/route {row_id}" in said
     assert "it would answer the whole internet" in said
+    assert "wan_interface is 'ether3-dns', which carries no default route" in said
+    assert "Nothing was changed." in said
     assert "Traceback" not in said
-    assert "node01" not in said
     assert router.healed()
+    assert plan_site(router.site, read(router.session)).plan.steps == ()
 
 
 def test_forced_dns_is_not_taken_for_an_answer(router: RouterOfLab) -> None:

@@ -120,7 +120,7 @@ BREAKING: dict[str, tuple[dict[str, list[dict[str, str]]], str]] = {
     ),
     "routing rule": (
         {"/routing/rule": [{"src-address": "10.1.1.0/24", "action": "lookup-only-in-table", "table": "vpn"}]},
-        "action=lookup-only-in-table table=vpn: the questions of 10.1.1.0/24 to 10.1.9.53 take the routing table vpn",
+        "table=vpn: the questions of 10.1.1.0/24 to 10.1.9.53 take the routing table vpn",
     ),
     "routing rule by interface": (
         {"/routing/rule": [{"interface": "bridge", "table": "vpn"}], DEFAULT_ROUTES: [WAN_ROUTE, VPN]},
@@ -128,7 +128,7 @@ BREAKING: dict[str, tuple[dict[str, list[dict[str, str]]], str]] = {
     ),
     "routing rule that drops": (
         {"/routing/rule": [{"dst-address": "10.0.0.0/8", "action": "unreachable"}]},
-        "action=unreachable: the questions of 10.1.1.0/24 to 10.1.9.53 are dropped",
+        "dst-address=10.0.0.0/8: the questions of 10.1.1.0/24 to 10.1.9.53 are dropped",
     ),
     "vrf": (
         {"/ip/vrf": [{"name": "main", "interfaces": "all"}, {"name": "guests", "interfaces": "ether3-dns,ether9"}]},
@@ -337,6 +337,11 @@ def test_a_provider_whom_a_persons_own_rules_keep_out_is_a_note() -> None:
 def test_an_accept_before_the_drop_does_not_keep_anybody_out() -> None:
     rules = [dns(chain="input", action="accept"), *DEFCONF]
     assert "lte1" in exposed({DEFAULT_ROUTES: [WAN_ROUTE, SECOND], FILTER: rules})
+
+
+def test_a_gateway_among_the_clients_is_no_second_provider() -> None:
+    lte = {"dst-address": "0.0.0.0/0", "gateway": "10.1.1.77", "distance": "5"}
+    assert found({DEFAULT_ROUTES: [WAN_ROUTE, lte]}) == []
 
 
 def test_without_a_default_route_nothing_is_said() -> None:

@@ -53,7 +53,7 @@ def plan_restore_router(site: Site, path: Path) -> Planned:
     """What putting back that backup would change."""
     saved = backups.load(path)
     with router_session(site.router) as connection:
-        return plan_restore(saved, read(connection))
+        return plan_restore(saved, read(connection), originals.load(state_dir(), connection.host))
 
 
 def restore_router(site: Site, path: Path, log: Log = lambda _: None, shown: Planned | None = None) -> Applied | None:
@@ -63,14 +63,19 @@ def restore_router(site: Site, path: Path, log: Log = lambda _: None, shown: Pla
     """
     saved = backups.load(path)
     with router_session(site.router) as connection:
-        planned = plan_restore(saved, read(connection))
+        planned = plan_restore(saved, read(connection), originals.load(state_dir(), connection.host))
         if shown is not None and planned.plan != shown.plan:
             raise RouterError(
                 f"Router {connection.host} was changed by somebody else since the plan was shown.",
                 "Nothing was changed. Run again, so that the plan is shown as it is now.",
                 connection.host,
             )
-        return apply(connection, planned, state_dir(), log=log) if planned.changes else None
+        if not planned.changes:
+            return None
+        originals.remember(state_dir(), planned)
+        applied = apply(connection, planned, state_dir(), log=log)
+        originals.settle(state_dir(), planned)
+        return applied
 
 
 def verify_router(

@@ -1,7 +1,8 @@
 """Rows that a person handed over by giving them our comment: changed like ours, given back instead of removed. Pure.
 
 Which rows we made and what the others were before is kept on the control machine (`originals`), under keys of menu and
-tag. Without such a record (a router that an older program set up) every row with our tag counts as made by us.
+tag. Without such a record (a router that an older program set up) every row with our tag counts as made by us. So does
+one that looks as we make them: another control machine may have made it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ from typing import Final
 
 from anycastlab.routeros.plan import FLAGS, Actual, Add, Change, Plan, Property, Remove, Router, Step
 from anycastlab.routeros.row import Row, is_static, tag_of
+from anycastlab.routeros.rows_bgp import INSTANCE_NAME
 from anycastlab.routeros.values import same
 
 #: Where a plan asks a person to hand a row over, because there can be only one (`foreign.UNIQUE`).
 MENUS: Final = frozenset({"/routing/bgp/instance", "/routing/bgp/connection", "/ip/dhcp-server/network"})
+
+#: All that a DHCP network of ours says.
+_DHCP: Final = frozenset({"address", "gateway", "dns-server"})
+#: Values that say nothing.
+_NOTHING: Final = frozenset({"", "no", "false", "none", "0"})
 
 #: Key of the record of rows that we made.
 MADE: Final = "made"
@@ -33,13 +40,26 @@ def made_before(menus: Router) -> dict[str, str]:
     return {key(*each): "" for each in own} if any(menu not in MENUS for menu, _ in own) else {}
 
 
-def handed_over(menus: Router, known: Values) -> Iterator[tuple[str, dict[str, str]]]:
+def _as_we_make_them(menu: str, row: Actual) -> bool:
+    if menu == "/ip/dhcp-server/network":
+        return {name for name, value in row.items() if value not in _NOTHING and name not in FLAGS} <= _DHCP
+    return row.get("name", "").split("-")[0] == INSTANCE_NAME
+
+
+def handed_over(menus: Router, known: Values, plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
     """Key and values of rows with our tag that we did not make and do not know yet; the comment without the tag."""
     made = known.get(MADE) if MADE in known else made_before(menus)
+    led_elsewhere = {
+        step.row_id
+        for step in plan.of(Change)
+        if step.row.menu in MENUS and any(p.name in ("name", *_DHCP) for p in step.properties)
+    }
     for menu in MENUS:
         for row in menus.get(menu, ()):
             name = key(menu, tag_of(row))
-            if tag_of(row) and is_static(row) and name not in (made or {}) and name not in known:
+            if not tag_of(row) or not is_static(row) or name in (made or {}) or name in known:
+                continue
+            if row.get(".id") in led_elsewhere or not _as_we_make_them(menu, row):
                 values = {k: v for k, v in row.items() if v and k not in FLAGS}
                 yield name, values | {"comment": _own_words(row)}
 
@@ -51,7 +71,10 @@ def given_back(plan: Plan, known: Values, menus: Router) -> Plan:
     def step_of(step: Step) -> Step:
         if not isinstance(step, Remove) or step.menu not in MENUS or key(step.menu, step.tag) in (made or {}):
             return step
-        return _back(step, known.get(key(step.menu, step.tag)) or {"comment": _own_words(step.actual)})
+        old = known.get(key(step.menu, step.tag))
+        if old is None and _as_we_make_them(step.menu, step.actual):
+            return step
+        return _back(step, old or {"comment": _own_words(step.actual)})
 
     return replace(plan, steps=tuple(step_of(step) for step in plan.steps))
 

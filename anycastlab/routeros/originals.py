@@ -60,7 +60,7 @@ def remember(state: Path, planned: Planned) -> None:
             for changed in step.properties:
                 if changed.old is not None:
                     known.setdefault(step.row.menu, {}).setdefault(changed.name, changed.old)
-    known |= dict(handover.handed_over(menus, known))
+    known |= dict(handover.handed_over(menus, known, planned.plan))
     known.setdefault(handover.MADE, handover.made_before(menus))
     _save(state, host, known)
 

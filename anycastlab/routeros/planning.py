@@ -86,8 +86,11 @@ def plan_removal(site: Site, reading: Reading, originals: Originals) -> Planned:
     return replace(planned, plan=handover.given_back(planned.plan, originals, reading.menus))
 
 
-def plan_restore(backup: Backup, reading: Reading) -> Planned:
-    """The plan that puts a backup back. Raises PlanError when this version does not take its rows."""
+def plan_restore(backup: Backup, reading: Reading, originals: Originals | None = None) -> Planned:
+    """The plan that puts a backup back; a row that was handed over since is given back, not removed.
+
+    Raises PlanError when this version does not take its rows.
+    """
     notes = [f"puts back the state of {backup.taken_at}"]
     desired = desired_from(backup)
     if backup.version != reading.version:
@@ -101,7 +104,8 @@ def plan_restore(backup: Backup, reading: Reading) -> Planned:
                 reading.host,
             )
         notes.append(f"the backup is from RouterOS {backup.version}; this is {reading.version}")
-    return _planned(desired, reading, notes)
+    planned = _planned(desired, reading, notes)
+    return replace(planned, plan=handover.given_back(planned.plan, originals or {}, reading.menus))
 
 
 def _planned(desired: Sequence[Row], reading: Reading, notes: Sequence[str]) -> Planned:

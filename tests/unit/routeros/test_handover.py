@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from anycastlab.routeros import backup as backups
 from anycastlab.routeros import originals
 from anycastlab.routeros.apply import apply
 from anycastlab.routeros.connection import Connection, Target
-from anycastlab.routeros.planning import plan_removal, plan_site
+from anycastlab.routeros.planning import plan_removal, plan_restore, plan_site
 from anycastlab.routeros.reading import read
 from anycastlab.routeros.render import render_text
 from anycastlab.site.model import Site
@@ -110,6 +112,28 @@ def test_one_that_we_made_goes(tmp_path: Path) -> None:
         home.up(WITHOUT)
         assert home.network() == []
         home.connection.close()
+
+
+def test_what_another_control_machine_made_goes_too(home: Home, tmp_path: Path) -> None:
+    home.up(make_site(nodes=2))
+    other = Home(home.router, tmp_path / "other")
+    other.up(make_site(nodes=3))
+    other.connection.close()
+    home.up(make_site(nodes=2))
+    names = [row["name"] for row in home.router.rows("/routing/bgp/connection")]
+    assert names == ["anycastlab-node01", "anycastlab-node02"]
+
+
+def test_a_backup_of_before_gives_a_handed_over_row_back(home: Home) -> None:
+    home.up(WITHOUT)
+    before = home.network()
+    home.hand_over()
+    saved = backups.take(read(home.connection), backups.now())
+    saved = replace(saved, rows={menu: rows for menu, rows in saved.rows.items() if menu != NETWORK})
+    home.up(WITH)
+    known = originals.load(home.state, home.connection.host)
+    apply(home.connection, plan_restore(saved, read(home.connection), known), home.state)
+    assert home.network() == before
 
 
 def test_without_a_record_a_row_of_a_running_home_counts_as_ours(home: Home) -> None:

@@ -15,7 +15,7 @@ SETTINGS: Final[Mapping[str, int]] = {
     "kernel.keys.maxkeys": 4000,  # for about 300 machines; the default of 200 is for about 16
     "kernel.keys.maxbytes": 400_000,  # 100 bytes for each of these keys, as in the kernel's own default
 }
-FILE: Final = Path("/etc/sysctl.d/60-anycastlab.conf")
+FILE: Final = Path("/etc/sysctl.d/60-anycastlab-lab.conf")  # not the name that a node has: a host may be both
 
 
 def too_low(current: Mapping[str, int]) -> dict[str, int]:

@@ -62,6 +62,7 @@ class Agent:
                     os.unlink(path)
 
     def _carry_out(self, fresh: list[str]) -> None:
+        self._open_folders()
         self._sysusers_first(fresh)
         self._write_beside(fresh)
         self._check()
@@ -87,6 +88,13 @@ class Agent:
 
     def _path(self, path: str) -> str:
         return self.root + path
+
+    def _open_folders(self) -> None:
+        """Folders of ours that somebody, or a strict umask, has shut to the daemons that look into them."""
+        for folder in map(self._path, self.order["folders"]):
+            mode = self.order["folder_mode"]
+            if os.path.isdir(folder) and os.stat(folder).st_mode & mode != mode:
+                os.chmod(folder, mode)
 
     def _sysusers_first(self, fresh: list[str]) -> None:
         """Files may belong to users that another of the files brings into being."""
@@ -430,6 +438,7 @@ def _first_txt(reply: bytes, number: int, question_end: int) -> str | None:
 
 def main(order: dict[str, Any]) -> int:
     """Carry out `order`; 0, or 1 with a sentence on standard error."""
+    os.umask(0o022)  # a machine may be set to 077, and what is made here is for daemons to read
     try:
         agent = Agent(order)
         agent.rehearse() if order.get("rehearsal") else agent.run()

@@ -23,6 +23,8 @@ def order(site: Site, node: Node, plan: Plan, must_serve: bool = False, waits: b
     return {
         "name": node.name,
         "files": [_file(file) for file in plan.files],
+        "folders": list(layout.FOLDERS),
+        "folder_mode": layout.FOLDER_MODE,
         "adguard": _file(plan.adguard) if plan.adguard else None,
         "adguard_program": layout.ADGUARD_PROGRAM,
         "program": (

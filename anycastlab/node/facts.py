@@ -62,6 +62,9 @@ class NodeState:
     link_up: bool = False
     link_prefixes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()  # gateway and interface of the default routes in our table, "10.1.2.1 eth0"
+    interfaces: frozenset[str] = frozenset()
+    addresses: tuple[tuple[str, str], ...] = ()  # interface and IPv4 prefix
     drained_by: str | None = None
     applied: Mapping[str, str] = field(default_factory=dict)
     root: bool = True  # looked at with root's rights
@@ -233,6 +236,10 @@ dpkg-query -W -f='package\\t${{Package}} ${{db:Status-Status}}\\n' {wanted} 2>/d
 ip -o link show dev {layout.LINK} up 2>/dev/null | while read -r _; do say link up; done
 ip -o address show dev {layout.LINK} 2>/dev/null | while read -r _ _ _ a _; do say prefix "$a"; done
 {{ ip -4 rule; ip -6 rule; }} 2>/dev/null | grep '^{layout.RULE_PRIORITY}:' | while read -r _ r; do say rule "$r"; done
+{{ ip -4 route show default table {layout.ROUTING_TABLE}; ip -6 route show default table {layout.ROUTING_TABLE};
+}} 2>/dev/null | while read -r _ _ gateway _ interface _; do say way "$gateway $interface"; done
+ip -o -4 address show 2>/dev/null | while read -r _ i _ a _; do say address "$i $a"; done
+for i in /sys/class/net/*; do [ ! -d "$i" ] || say interface "${{i##*/}}"; done
 [ ! -e {layout.DRAINED} ] || say drained "$(head -c 200 {layout.DRAINED} | head -n1)"
 [ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(b64 < {layout.ORIGINALS_INDEX})"
 [ ! -e {layout.APPLIED} ] || say applied "$(b64 < {layout.APPLIED})"
@@ -242,7 +249,20 @@ say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
 true"""
 
 
-_MANY: Final = ("stat", "sha256", "unit", "package", "prefix", "rule", "link", "socket", "holder")
+_MANY: Final = (
+    "stat",
+    "sha256",
+    "unit",
+    "package",
+    "prefix",
+    "rule",
+    "link",
+    "socket",
+    "holder",
+    "way",
+    "interface",
+    "address",
+)
 
 
 def parse(lines: list[str]) -> NodeState:
@@ -276,6 +296,9 @@ def parse(lines: list[str]) -> NodeState:
         link_up=bool(many["link"]),
         link_prefixes=tuple(many["prefix"]),
         rules=tuple(many["rule"]),
+        ways=tuple(many["way"]),
+        interfaces=frozenset(many["interface"]),
+        addresses=tuple((words[0], words[-1]) for words in map(str.split, many["address"])),
         drained_by=one.get("drained"),
         applied={str(key): str(value) for key, value in applied.items()} if isinstance(applied, dict) else {},
         root=one.get("uid", "0") == "0",

@@ -41,9 +41,16 @@ BFD_PORT: Final = 3784  # RFC 5881
 UNBOUND_CONFIG: Final = "/etc/unbound/unbound.conf"
 TLS_CERTIFICATE: Final = "/etc/anycastlab/tls.crt"  # DNS over TLS, where it is asked for
 TLS_KEY: Final = "/etc/anycastlab/tls.key"
+# Debian's AppArmor profile of unbound lets it read below /etc/unbound and nowhere near ours.
+UNBOUND_TLS_CERTIFICATE: Final = "/etc/unbound/anycastlab-tls.crt"
+UNBOUND_TLS_KEY: Final = "/etc/unbound/anycastlab-tls.key"
 
 # Switches off the stub of systemd-resolved; read after what a person has there, so that it is the last word.
 RESOLVED_CONFIG: Final = "/etc/systemd/resolved.conf.d/zz-anycastlab.conf"
+
+# Folders of ours that others than root look into: the probe, the resolver, systemd-networkd.
+FOLDERS: Final = (LIB, STATE, "/etc/anycastlab", "/etc/systemd/networkd.conf.d")
+FOLDER_MODE: Final = 0o755
 
 FRR_CONFIG: Final = "/etc/frr/frr.conf"
 FRR_DAEMONS: Final = "/etc/frr/daemons"

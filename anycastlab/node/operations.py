@@ -7,9 +7,11 @@ agent (see `agent`), which withdraws the node before it stops anything.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 from pyinfra import context, logger
@@ -165,7 +167,9 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
     resolver_binary.check_source(source)
     # What the machine must be asked about does not depend on it, only the content of a few files does.
     blank = _wanted(site, node, render.Machine(node.name, stub=True), None, executing, new_key)
-    paths = [file.path for file in blank.files] + ([layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else [])
+    paths = [*layout.FOLDERS, *(file.path for file in blank.files)] + (
+        [layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else []
+    )
     state = context.host.get_fact(
         facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
     )
@@ -174,6 +178,7 @@ def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -
         raise answered_nothing(node)
     if state.present:
         require_root(node, state)
+        _require_interface(node, state)
         machine_type = architecture.check(node.name, state.evidence, node.architecture)
         ports.require_free(site, node, state.held, plan.started(state))
     machine = _machine(site, node, state)
@@ -229,6 +234,19 @@ def require_root(node: Node, state: facts.NodeState) -> None:
         )
 
 
+def _require_interface(node: Node, state: facts.NodeState) -> None:
+    """Raises NodeError if the machine has no such interface: replies would have no way to the router."""
+    if not state.interfaces or node.interface in state.interfaces:
+        return
+    others = sorted(state.interfaces - {"lo", layout.LINK})
+    fits = next((name for name, prefix in state.addresses if prefix.startswith(f"{node.address}/")), "")
+    raise NodeError(
+        f"{node.name} has no interface {node.interface}; it has {', '.join(map(one_line, others)) or 'none'}.",
+        f"Set `interface` for it in the inventory{f' to {one_line(fits)}, which has {node.address}' if fits else ''}; "
+        "nothing was changed.",
+    )
+
+
 def _program(node: Node, machine: str, source: str) -> plan.Program | None:
     if node.resolver != "adguardhome":
         return None
@@ -260,6 +278,7 @@ def _wanted(
         program=program,
         adguard=adguard,
         link_prefixes=layout.link_prefixes(site.service),
+        ways=render.ways(site, node),
         rules=layout.rules(site.service),
     )
 
@@ -287,12 +306,25 @@ def _commands(
     if todo.program and context.state.is_executing:
         machine = context.host.get_fact(facts.MachineFact)
         binary = resolver_binary.obtain(source, machine)
-        yield StringCommand("mkdir", "-p", layout.LIB)
-        yield FileUploadCommand(str(binary.path), apply.STAGED_PROGRAM)
+        yield from _sent(node, binary.path)
     if todo.older_schema is not None and context.state.is_executing:
         todo = plan.make(wanted, state, _PASSWORDS, _migrated(node, todo))
     agent = apply.program(site, node, todo, must_serve, waits)
     yield StringCommand("python3", "-I", "-", _stdin=agent, _timeout=timing.CONFIGURE_LIMIT_S)
+
+
+def _sent(node: Node, program: Path) -> Generator[PyinfraCommand, None, None]:
+    """The program to where the agent expects it.
+
+    Over SSH through the shell alone: SFTP may be switched off, and a login shell that greets breaks it.
+    """
+    folder = f"umask 022; mkdir -p {layout.LIB}"
+    if node.platform != "ssh":
+        yield StringCommand(folder)
+        yield FileUploadCommand(str(program), apply.STAGED_PROGRAM)
+        return
+    text = base64.encodebytes(program.read_bytes()).decode()
+    yield StringCommand(f"{folder} && base64 -d > {apply.STAGED_PROGRAM}", _stdin=text, _timeout=timing.UPLOAD_LIMIT_S)
 
 
 def _migrated(node: Node, todo: plan.Plan) -> adguard_yaml.Document:
@@ -331,7 +363,11 @@ def _install(packages: tuple[str, ...]) -> str:
     finish = f"DEBIAN_FRONTEND=noninteractive dpkg {keep} --configure -a </dev/null"
     return (
         f'[ -z "$(ls -A /var/lib/dpkg/updates 2>/dev/null)" ] || {finish} || true;'
-        f" {apt} update && {apt} install --no-install-recommends {names}"
+        # Somebody's source may be dead: what is needed may come from the others.
+        f' n=0; until said=$(LC_ALL=C {apt} update 2>&1); do case "$said" in'
+        f" *lists/lock*) n=$((n + 1)); [ $n -ge {timing.APT_LISTS_TRIES} ] ||"
+        f" {{ sleep {timing.APT_LISTS_WAIT_S}; continue; }};;"
+        f' esac; printf "%s\n" "$said" >&2; break; done; {apt} install --no-install-recommends {names}'
     )
 
 

@@ -97,6 +97,7 @@ def _value(setting: str, root: str) -> str | None:
 
 def main(order: dict[str, Any]) -> int:
     """Carry out `order`; 0, or 1 with a sentence on standard error."""
+    os.umask(0o022)  # as the agent: folders of ours are for daemons to look into
     try:
         remember(order)
     except (OSError, ValueError) as error:

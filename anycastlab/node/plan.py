@@ -46,6 +46,7 @@ class Wanted:
     adguard: adguard_yaml.Document | None = field(default=None, repr=False)
     link_prefixes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()  # as `NodeState.ways`
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def make(
     changed = tuple(file for file in wanted.files if not is_same(file, state.files.get(file.path)))
     reasons += [f"{'change' if file.path in state.files else 'create'} {file.path}" for file in changed]
     older = _older_schema(wanted, state)
+    reasons += [f"open {folder} to the daemons that read there" for folder in _shut_folders(state)]
     yaml_file, differences = _adguard(wanted, state, passwords, migrated)
     if older is not None:
         reasons.append(
@@ -117,6 +119,12 @@ def make(
     if layout.LINK_UNIT not in restart and state.present and not _link_is_right(wanted, state):
         restart.add(layout.LINK_UNIT)
         reasons.append(f"restart {layout.LINK_UNIT}: the link or its rule is not as it should be")
+    if layout.LINK_UNIT not in restart and state.present and sorted(state.ways) != sorted(wanted.ways):
+        restart.add(layout.LINK_UNIT)
+        reasons.append(
+            f"restart {layout.LINK_UNIT}: replies leave by {_way(state.ways)} (routing table {layout.ROUTING_TABLE}), "
+            f"not by {_way(wanted.ways)}"
+        )
     if not state.unit(layout.NETWORKD_UNIT).running:
         restart.discard(layout.NETWORKD_UNIT)  # a machine that does its network otherwise
 
@@ -260,6 +268,15 @@ def _stamps(wanted: Wanted, state: NodeState) -> dict[str, str]:
 
 def _digest(files: list[ManagedFile]) -> str:
     return hashlib.sha256("\n".join(f"{file.path} {file.sha256}" for file in files).encode()).hexdigest()
+
+
+def _way(ways: tuple[str, ...]) -> str:
+    return " and ".join(sorted(ways)) or "no route"
+
+
+def _shut_folders(state: NodeState) -> list[str]:
+    found = {path: state.files[path].mode for path in layout.FOLDERS if path in state.files}
+    return [path for path, mode in found.items() if mode & layout.FOLDER_MODE != layout.FOLDER_MODE]
 
 
 def _link_is_right(wanted: Wanted, state: NodeState) -> bool:

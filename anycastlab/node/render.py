@@ -236,14 +236,7 @@ def _resolver_files(
             f"{node.name} is to serve DNS over TLS but has no certificate.", "Deploy makes one; this is a bug."
         )
     if needs_certificate(site, node) and certificate is not None:
-        made.append(
-            ManagedFile(layout.TLS_CERTIFICATE, certificate.certificate.encode(), group=owner, restarts=(unit,))
-        )
-        made.append(
-            ManagedFile(
-                layout.TLS_KEY, certificate.key.encode(), group=owner, mode=0o640, secret=True, restarts=(unit,)
-            )
-        )
+        made += _tls_files(node, certificate, owner, unit)
     if node.resolver == "unbound":
         made.append(
             ManagedFile(
@@ -253,6 +246,19 @@ def _resolver_files(
                 restarts=(unit,),
             )
         )
+    return made
+
+
+def _tls_files(node: Node, certificate: Certificate, owner: str, unit: str) -> list[ManagedFile]:
+    """The certificate where people find it on every node, the key where the resolver may read it."""
+    public, key = certificate.certificate.encode(), certificate.key.encode()
+    where = layout.UNBOUND_TLS_KEY if node.resolver == "unbound" else layout.TLS_KEY
+    made = [
+        ManagedFile(layout.TLS_CERTIFICATE, public, group=owner, restarts=(unit,)),
+        ManagedFile(where, key, group=owner, mode=0o640, secret=True, restarts=(unit,)),
+    ]
+    if node.resolver == "unbound":
+        made.append(ManagedFile(layout.UNBOUND_TLS_CERTIFICATE, public, group=owner, restarts=(unit,)))
     return made
 
 
@@ -300,8 +306,8 @@ def _context(site: Site, node: Node) -> dict[str, Any]:
         "state_name": layout.ADGUARD_STATE.removeprefix("/var/lib/"),
         "user": layout.ADGUARD_USER,
         "restart_s": timing.RESOLVER_RESTART_S,
-        "tls_certificate": layout.TLS_CERTIFICATE,
-        "tls_key": layout.TLS_KEY,
+        "tls_certificate": layout.UNBOUND_TLS_CERTIFICATE if node.resolver == "unbound" else layout.TLS_CERTIFICATE,
+        "tls_key": layout.UNBOUND_TLS_KEY if node.resolver == "unbound" else layout.TLS_KEY,
         "frr_config": layout.FRR_CONFIG,
         "frr_daemons": layout.FRR_DAEMONS,
         "frr_reload": layout.FRR_RELOAD,
@@ -322,6 +328,11 @@ def _frr(site: Site, node: Node, machine: Machine) -> dict[str, Any]:
         "ipv6_forwarding": machine.ipv6_forwarding,
         "neighbors": _neighbors(site, node),
     }
+
+
+def ways(site: Site, node: Node) -> tuple[str, ...]:
+    """Gateway and interface of the routes by which replies from the service address leave."""
+    return tuple(f"{gateway} {node.interface}" for gateway in _neighbors(site, node))
 
 
 def _neighbors(site: Site, node: Node) -> tuple[str, ...]:

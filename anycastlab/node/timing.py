@@ -22,6 +22,11 @@ POLL_S: Final = 0.05
 COMMAND_LIMIT_S: Final = 90
 # The whole configuration step; above the sum of the waits, so that a sentence comes before pyinfra's own timeout.
 CONFIGURE_LIMIT_S: Final = 360
+# apt-get has no patience of its own with whoever holds its lists (unattended upgrades: up to a minute or two).
+APT_LISTS_WAIT_S: Final = 2
+APT_LISTS_TRIES: Final = 90
+# 26 MB to a board over a slow wireless link.
+UPLOAD_LIMIT_S: Final = 300
 # Installing packages on a board with a slow card and a slow mirror.
 PACKAGES_LIMIT_S: Final = 900
 

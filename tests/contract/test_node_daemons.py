@@ -5,6 +5,7 @@ If one of these fails after an upgrade, the reasoning in `templates/node` and `a
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterator
 
@@ -130,6 +131,15 @@ def test_the_way_of_replies_comes_back_whoever_took_it(machine: NodeLab) -> None
         machine.shell(NODE, f"{upset}; sleep 1")
         assert "via 10.1.2.1 dev eth0" in machine.shell(NODE, route), upset
         assert f"lookup {layout.ROUTING_TABLE}" in machine.shell(NODE, rule), upset
+
+
+def test_debians_apparmor_profile_lets_unbound_read_what_it_is_given(machine: NodeLab) -> None:
+    """No kernel here enforces it, so its rules are read."""
+    profile = machine.shell(NODE, "cat /etc/apparmor.d/usr.sbin.unbound")
+    rules = [words[0] for line in profile.splitlines() if len(words := line.split()) == 2 and words[1] == "r,"]
+    for path in (layout.UNBOUND_CONFIG, layout.UNBOUND_TLS_CERTIFICATE, layout.UNBOUND_TLS_KEY):
+        assert any(fnmatch.fnmatch(path, rule) for rule in rules), path
+    assert not any(fnmatch.fnmatch(layout.TLS_KEY, rule) for rule in rules)
 
 
 def check_config(machine: NodeLab, text: str) -> int:

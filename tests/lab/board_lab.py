@@ -7,6 +7,7 @@ known hosts are known; each has a file of its owner where a deploy puts one of i
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ BOOT_LIMIT_S = 60
 
 # What the owner had there before: a configuration of FRR's own name, and a resolver that was running.
 OWNERS_FRR = b"! mine\nfrr version 10\nfrr defaults traditional\nhostname board01\nlog syslog warnings\n"
+
+GREETING = "echo Welcome; umask 077"
 
 # What one of them lacks, as boards do; apt finds it in an archive on the board, for nothing here reaches the internet.
 MISSING_PACKAGE = "python3-dnspython"
@@ -182,6 +185,17 @@ class BoardLab(RunningLab):
         self.sh(pi, f"set -- {MISSING_PACKAGE}\n{_REPACK}")
         self.sh(pi, _ASK_ABOUT_A_FILE)
         self.sh(root, "systemctl enable -q --now unbound.service frr.service")
+        # Shells that greet, one without a line feed, files that nobody else may read; a board without SFTP, and one
+        # whose owner's other archive is dead. All of that is odd, but legal.
+        self.sh(pi, f"printf '%s\n' {shlex.quote(GREETING)} | cat - /etc/skel/.bashrc > /home/pi/.bashrc")
+        self.sh(
+            root,
+            f"printf '%s\n' {shlex.quote(GREETING)} \"printf 'and more'\" \"trap 'echo bye' EXIT\" > /root/.bashrc",
+        )
+        self.sh(pi, "sed -i /sftp/d /etc/ssh/sshd_config; systemctl restart ssh.service")
+        self.sh(
+            pi, "mkdir -p /etc/apt/sources.list.d; echo 'deb file:/srv/dead ./' > /etc/apt/sources.list.d/dead.list"
+        )
 
     def remove(self) -> None:
         """Everything, without the boards' help."""

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,18 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
 
 @pytest.fixture(scope="module")
 def boards(bare: Bare) -> BoardLab:
+    # Somebody reads apt's lists (unattended upgrades) while the first deploy wants to install a package.
+    bare.lab.sh(bare.lab.boards[0], f"systemd-run -q python3 -c {shlex.quote(_HOLD_LISTS)}")
     bare.lab.up()
     return bare.lab
+
+
+_HOLD_LISTS = """
+import fcntl, time
+file = open("/var/lib/apt/lists/lock", "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+time.sleep(20)
+"""
 
 
 def run(lab: BoardLab, *arguments: str) -> str:
@@ -120,6 +131,38 @@ def test_a_board_with_an_unknown_host_key_gets_nothing(bare: Bare) -> None:
     assert stranger.read_text() == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("echo Use the other host; exit 0", 'said "Use the other host"'),
+        ("exit 0", "said nothing and did not do what it was told"),
+    ],
+)
+def test_a_login_shell_that_ends_early_is_refused_by_its_line(bare: Bare, line: str, said: str) -> None:
+    board = bare.lab.boards[1]
+    bare.lab.sh(board, f"cp -a /root/.bashrc /root/.bashrc.kept; sed -i {shlex.quote(f'1i {line}')} /root/.bashrc")
+    try:
+        result = bare.lab.command("up", "-i", bare.lab.inventory, "--limit", board.host)
+    finally:
+        bare.lab.sh(board, "mv /root/.bashrc.kept /root/.bashrc")
+    output = " ".join((result.stdout + result.stderr).split())
+    assert result.returncode == 1, output
+    assert "The login shell of " in output
+    assert said in output
+    assert "Traceback" not in output
+
+
+def test_an_interface_that_is_not_there_is_told_before_anything_happens(bare: Bare) -> None:
+    board = bare.lab.boards[0]
+    before = bare.lab.manifest(board)
+    result = bare.lab.command("up", "-i", bare.lab.inventory, "--limit", board.host, "--data", "interface=end0")
+    output = " ".join((result.stdout + result.stderr).split())
+    assert result.returncode == 1, output
+    assert "node01 has no interface end0; it has eth0." in output
+    assert f"Set `interface` for it in the inventory to eth0, which has {board.address}" in output
+    assert bare.lab.manifest(board) == before
+
+
 def test_boards_serve_after_one_run(boards: BoardLab) -> None:
     status = json.loads(boards.command("status", "-i", boards.inventory, "--json").stdout)
     found = [(n["name"], n["resolver"], n["bgp"], n["bfd"], n["announced"], n["answers"]) for n in status["nodes"]]
@@ -150,6 +193,45 @@ def test_a_second_run_over_ssh_changes_nothing(boards: BoardLab) -> None:
         alive = (f"{layout.ADGUARD_STATE}/data/", "/run/anycastlab/")
         assert [path for path in changed if not path.startswith(alive)] == []
         assert boards.sh(board, started) == running[board.instance]
+
+
+def test_folders_of_ours_are_open_whatever_the_umask_and_are_opened_again(boards: BoardLab) -> None:
+    board = boards.boards[1]
+    modes = f"stat -c %a {' '.join(layout.FOLDERS)}"
+    assert set(boards.sh(board, modes).split()) == {"755"}
+    boards.sh(board, f"chmod 700 {layout.LIB} {layout.STATE}")
+    result = boards.command("plan", "-i", boards.inventory, "--diff", "--limit", board.host)
+    assert f"open {layout.LIB} to the daemons that read there" in result.stdout + result.stderr
+    boards.up("--limit", board.host)
+    assert set(boards.sh(board, modes).split()) == {"755"}
+
+
+def test_drain_and_probe_read_nothing_but_the_answer(boards: BoardLab) -> None:
+    board = boards.boards[1]
+    drained = boards.command("drain", "-i", boards.inventory, board.node, check=True)
+    assert f"{board.node} is out of service" in drained.stdout
+    try:
+        assert boards.sh(board, f"cat {layout.DRAINED}").strip() == "operator"
+    finally:
+        boards.command("undrain", "-i", boards.inventory, board.node, check=True)
+    states = json.loads(boards.command("probe", "-i", boards.inventory, "--json").stdout)
+    assert {state["name"]: state["state"] for state in states} == dict.fromkeys(
+        ("node01", "node02", "node03"), "announcing"
+    )
+
+
+def test_a_card_gone_read_only_is_a_sentence_and_the_board_goes_on(boards: BoardLab) -> None:
+    board = boards.boards[1]
+    boards.sh(board, "mount --bind /etc /etc && mount -o remount,bind,ro /etc")
+    try:
+        result = boards.command("up", "-i", boards.inventory, "--limit", board.host, "--data", "stale_ttl_s=7")
+        output = result.stdout + result.stderr
+        assert result.returncode == 1, output
+        assert "Read-only file system" in output
+        assert "Traceback" not in output
+        assert boards.succeeds(board, "ip link show anycast0 up | grep -q UP && systemctl is-active unbound")
+    finally:
+        boards.sh(board, "umount /etc")
 
 
 # The way back -------------------------------------------------------------------------------------------------------

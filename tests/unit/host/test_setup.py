@@ -144,7 +144,7 @@ def test_low_kernel_limits_are_raised_now_and_for_the_next_boot() -> None:
 
     assert step.what == (
         "raise the kernel's limits that all containers share: fs.inotify.max_user_instances to 4096, "
-        "kernel.keys.maxkeys to 4000 (kept in /etc/sysctl.d/60-anycastlab.conf)"
+        "kernel.keys.maxkeys to 4000 (kept in /etc/sysctl.d/60-anycastlab-lab.conf)"
     )
     assert step.commands == (
         (

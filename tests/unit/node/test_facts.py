@@ -45,6 +45,11 @@ PRINTED = [
     "link\tup",
     "prefix\t10.1.9.53/32",
     "rule\tfrom 10.1.9.53 lookup 953",
+    "way\t10.1.2.1 eth0",
+    "interface\teth0",
+    "interface\tlo",
+    "address\teth0 10.1.2.11/24",
+    "frr_own\t" + b64("hostname pi\nno ip forwarding"),
     "drained\tdeploy",
     "applied\t" + b64('{"frr.service": "d1"}'),
     f"adguard\t{b64('schema_version: 34')}",
@@ -63,6 +68,10 @@ def test_everything_is_read() -> None:
     assert state.packages == {"frr"}
     assert state.link_prefixes == ("10.1.9.53/32",)
     assert state.rules == ("from 10.1.9.53 lookup 953",)
+    assert state.ways == ("10.1.2.1 eth0",)
+    assert state.interfaces == {"eth0", "lo"}
+    assert state.addresses == (("eth0", "10.1.2.11/24"),)
+    assert state.frr_own == "hostname pi\nno ip forwarding"
     assert state.drained_by == "deploy"
     assert state.applied == {"frr.service": "d1"}
     assert state.adguard_yaml == "schema_version: 34"
@@ -101,6 +110,13 @@ def test_the_script_runs_on_a_machine_that_is_no_node(tmp_path: Path) -> None:
     assert state.files[str(file)].sha256 == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     assert state.packages == frozenset()
     assert state.evidence.kernel == state.evidence.userland
+    assert "lo" in state.interfaces
+    assert ("lo", "127.0.0.1/8") in state.addresses
+
+
+def test_a_kernel_without_ipv6_forwards_none_and_frr_says_nothing_of_it() -> None:
+    state = facts.parse([line.replace("ipv6_forwarding\t1", "ipv6_forwarding\t") for line in PRINTED])
+    assert state.ipv6_forwarding
 
 
 def test_the_fact_asks_for_what_it_is_given() -> None:

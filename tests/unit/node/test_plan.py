@@ -215,3 +215,22 @@ def test_modes_and_owners_count() -> None:
     state = done(wanted())
     files = {**state.files, layout.FRR_CONFIG: dataclasses.replace(state.files[layout.FRR_CONFIG], mode=0o644)}
     assert [f.path for f in make(wanted(), with_(state, files=files)).files] == [layout.FRR_CONFIG]
+
+
+def test_folders_of_ours_that_are_shut_to_the_daemons_are_opened() -> None:
+    target = wanted("node02")
+    shut = {layout.LIB: FileState(0o700, "root", "root", ""), layout.STATE: FileState(0o755, "root", "root", "")}
+    found = make(target, with_(done(target), files={**done(target).files, **shut}))
+    assert found.reasons == (f"open {layout.LIB} to the daemons that read there",)
+    assert not found.interrupts
+
+
+@pytest.mark.parametrize(("ways", "said"), [((), "no route"), (("10.1.2.254 end0",), "10.1.2.254 end0")])
+def test_a_route_that_is_missing_or_another_in_our_table_is_seen(ways: tuple[str, ...], said: str) -> None:
+    target = wanted("node02", ways=("10.1.2.1 eth0",))
+    assert not make(target, with_(done(target), ways=("10.1.2.1 eth0",))).changes
+    found = make(target, with_(done(target), ways=ways))
+    assert found.restart == (layout.LINK_UNIT,)
+    assert found.reasons == (
+        f"restart anycast0.service: replies leave by {said} (routing table 953), not by 10.1.2.1 eth0",
+    )

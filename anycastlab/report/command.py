@@ -39,6 +39,7 @@ def _print(groups: Sequence[tables.Group], console: Console, form: str) -> None:
     elif form == "csv":
         console.print(tables.csv_text(groups), end="", markup=False, highlight=False, soft_wrap=True)
     else:
+        console.print(tables.outcome(groups), markup=False, highlight=False)
         console.print(tables.terminal(groups, console.width))
         for reason in tables.reasons(groups):
             console.print(reason, markup=False, highlight=False)
@@ -54,7 +55,13 @@ def write(groups: Sequence[tables.Group], out: Path) -> list[Path]:
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            # Whole or not at all: on a full disk, half a page would look like a report.
+            fresh = path.with_name(f".{path.name}.new")
+            try:
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(path)
+            finally:
+                fresh.unlink(missing_ok=True)
     except OSError as error:
         raise ReportError(f"Cannot write {error.filename or out}: {error.strerror}.") from None
     return list(texts)

@@ -48,6 +48,9 @@ dl.facts dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anyw
 .legend li { display: flex; align-items: center; gap: .3rem; }
 .scroll { overflow-x: auto; margin: .6rem 0; }
 .scroll svg { display: block; width: 100%; min-width: 58rem; height: auto; }
+.small { display: none; margin: .6rem 0; }
+.small svg { display: block; width: 100%; height: auto; }
+.came { font-size: 1.05rem; font-weight: 600; }
 ul.proof { margin: .3rem 0; padding-left: 1.2rem; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; color: var(--quiet); }
@@ -63,6 +66,8 @@ summary { cursor: pointer; color: var(--quiet); }
   td.published div { min-width: 0; }
   td.name, td.name.left { font-size: 1.05rem; text-align: left; } td.name::before { content: none; }
   td.empty { display: none; }
+  .scroll { display: none; }
+  .small { display: block; max-width: 34rem; }
 }
 """
 
@@ -81,6 +86,8 @@ def page(groups: Sequence[tables.Group], title: str = "What the household felt")
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(_when_and_where(groups))}</p>',
+        f'<p class="came">{escape(tables.outcome(groups))}</p>',
+        f"<p>{escape(tables.meaning(groups))}</p>",
         *_table(groups),
         "<p>Median of the valid runs, with the range where they differ. <b>Lost</b>: no answer within the timeout. "
         "<b>Felt outage</b>: from the first bad query until names resolve again, longest stretch. <b>Worst gap</b>: "
@@ -212,13 +219,19 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
             word = "proven" if proof.holds else "not proven"
             yield f'<li><span class="{kind}">{word}</span>: {escape(proof.sentence)}</li>'
         yield "</ul>"
-    # Focusable, so that the keyboard can scroll it on a narrow screen.
-    yield f'<div class="scroll" tabindex="0">{timeline.svg(run)}</div>'
+    yield from _picture(run)
     worst = max(outages(run.queries), key=lambda stretch: stretch.seconds, default=None)
     if worst and (window := timeline.detail(run, worst)):
         yield '<p class="quiet">The outage, enlarged:</p>'
-        yield f'<div class="scroll" tabindex="0">{timeline.svg(run, window=window)}</div>'
+        yield from _picture(run, window)
     yield from _details(run)
+
+
+def _picture(run: Run, window: tuple[int, int] | None = None) -> Iterable[str]:
+    """Twice: what is right on a desk would be unreadable or cut off on a telephone."""
+    # Focusable, so that the keyboard can scroll it where the window is narrower still.
+    yield f'<div class="scroll" tabindex="0">{timeline.svg(run, window=window)}</div>'
+    yield f'<div class="small">{timeline.svg(run, window=window, small=True)}</div>'
 
 
 def _details(run: Run) -> Iterable[str]:

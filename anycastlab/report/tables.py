@@ -109,6 +109,29 @@ def _variant(mine: Mapping[str, str], every: Sequence[Mapping[str, str]]) -> str
     return ", ".join(f"{name} {mine.get(name, NOTHING)}" for name in differing)
 
 
+def outcome(groups: Sequence[Group]) -> str:
+    """What came of it all, in one line."""
+    of = {verdict: [one.name for one in groups if one.verdict is verdict] for verdict in Verdict}
+    parts = [f"{len(of[Verdict.OK])} of {len(groups)} scenarios came out as expected"]
+    if failed := of[Verdict.FAILED]:
+        parts.append(f"{len(failed)} did not ({', '.join(failed)})")
+    if void := of[Verdict.VOID]:
+        parts.append(f"{len(void)} {'is' if len(void) == 1 else 'are'} no result ({', '.join(void)})")
+    worst = max((s.felt_outage_s for one in groups for s in one.valid), default=0.0)
+    felt = f"The longest time in which names did not all resolve was {worst:.2f} s." if worst else "Nothing was felt."
+    return one_line(f"{'; '.join(parts)}. {felt}", MOST_CELL)
+
+
+def meaning(groups: Sequence[Group]) -> str:
+    """What OK is worth, and that it is no promise of no loss."""
+    text = "OK: it was a measurement, the fault was proven, and what was felt is within what the scenario expects."
+    lost = [(one.name, max(s.lost for s in one.valid)) for one in groups if one.verdict is Verdict.OK and one.valid]
+    if some := [f"{name} {number}" for name, number in lost if number]:
+        listed = ", ".join(some)
+        text += f" It does not mean that nothing was lost: {listed}. A fault takes a moment to be noticed."
+    return one_line(text, MOST_CELL)
+
+
 def cells(one: Group) -> dict[str, Cell]:
     """A scenario's row, by heading. A scenario whose runs are all void shows no numbers."""
     valid = one.valid

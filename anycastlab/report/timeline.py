@@ -3,6 +3,7 @@
 Time runs to the right, in seconds from the fault (or from the first query). In a lane, height is latency on a
 logarithmic scale from `FAST_MS` to the phone's timeout; what was never answered sits on the lane's upper edge. The bar
 below a lane shows when the router had a route through that node. Queries whose node nobody knows have their own lane.
+The row above all lanes is the household: whether names resolved for it, whoever answered.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from anycastlab.outside_text import one_line
 from anycastlab.phone.limits import TIMEOUT_S
 from anycastlab.phone.records import LOSSES, OTHER_NODE, Outcome, Record
 from anycastlab.report import palette
 from anycastlab.report.run import Run
-from anycastlab.report.statistics import Stretch, announced_spans
+from anycastlab.report.statistics import Stretch, announced_spans, outages
 
 NS = 1_000_000_000
-WIDTH = 1000
-LEFT, RIGHT, TOP, BOTTOM = 124, 12, 26, 34
+WIDTH, LEFT = 1000, 124
+SMALL_WIDTH, SMALL_LEFT = 388, 66  # fits into 420 pixels with the page's margins, its text as large as in the other
+RIGHT, TOP, BOTTOM = 12, 26, 34
+HOUSEHOLD = 12  # pixels: the row of the household as a whole
 LANE, FLAT, BAR, GAP = 74, 15, 6, 14  # pixels: plot of a lane, of a flat one, its announcement bar, space to the next
 FAST_MS = 0.1  # everything faster lies on the lane's lower edge
 GRID_MS = (1, 10, 100, 1000)
@@ -28,7 +32,8 @@ UNKNOWN_LANE = "no answer"
 # From so many troubled queries on, marks carry no tooltip each: nobody reads them, and the page stays light.
 MOST_TOOLTIPS = 2000
 _TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)
-_MOST_TICKS = 14
+_MOST_TICKS, _SMALL_TICKS = 14, 5
+_SMALL_LABEL = 40  # characters of the fault's name that fit above a small picture
 # An outage shorter than one part in so many of the run is drawn once more, enlarged, with this much around it.
 DETAIL_SHARE = 8
 DETAIL_MARGIN_NS = NS // 2
@@ -43,6 +48,8 @@ STYLE = """
 .timeline .edge { stroke: var(--fault); stroke-width: 1.5; stroke-dasharray: 4 3; }
 .timeline .fault-label { fill: var(--fault); font-weight: 600; }
 .timeline .announced { fill: var(--announced); }
+.timeline .resolves { fill: var(--answered); fill-opacity: .55; }
+.timeline .outage { fill: var(--lost); }
 .timeline .withdrawn { fill: none; stroke: var(--line); }
 .timeline .answered { stroke: var(--answered); stroke-width: 3.4; stroke-linecap: round; stroke-opacity: .75; }
 .timeline .stalled { fill: var(--stalled); }
@@ -74,10 +81,12 @@ class Scale:
     end_ns: int
     zero_ns: int
     slow_ms: float
+    width: int = WIDTH
+    left: int = LEFT
 
     def x(self, time_ns: float) -> float:
         span = max(self.end_ns - self.start_ns, 1)
-        return LEFT + (WIDTH - LEFT - RIGHT) * (time_ns - self.start_ns) / span
+        return self.left + (self.width - self.left - RIGHT) * (time_ns - self.start_ns) / span
 
     def y(self, latency_ms: float | None, top: float) -> float:
         """Within a lane that starts at `top`; None is the upper edge."""
@@ -87,10 +96,10 @@ class Scale:
         return top + LANE - 5 - (LANE - 17) * min(share, 1.0)
 
 
-def svg(run: Run, standalone: bool = False, window: tuple[int, int] | None = None) -> str:
+def svg(run: Run, standalone: bool = False, window: tuple[int, int] | None = None, small: bool = False) -> str:
     """The picture. Standalone it carries its own colors; inside a page it takes the page's.
 
-    `window` (nanoseconds) shows a part of the run; its lanes stay those of the whole.
+    `window` (nanoseconds) shows a part of the run; its lanes stay those of the whole. `small` is for a telephone.
     """
     start_ns, end_ns = window or (run.start_ns, run.end_ns)
     lanes = layout(run)
@@ -102,13 +111,16 @@ def svg(run: Run, standalone: bool = False, window: tuple[int, int] | None = Non
         end_ns=max(end_ns, start_ns + 1),
         zero_ns=fault.began_ns if fault else run.start_ns,
         slow_ms=max(float(run.phone.get("schedule", {}).get("timeout_s", TIMEOUT_S)) * 1000, 10 * FAST_MS),
+        width=SMALL_WIDTH if small else WIDTH,
+        left=SMALL_LEFT if small else LEFT,
     )
     parts = [
-        f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scale.width} {height}" role="img">',
         f"<title>{escape(description(run))}</title>",
     ]
     if standalone:
         parts.append(f"<style>{palette.css()}svg {{ background: var(--page) }}{STYLE}</style>")
+    parts.extend(_household(run, scale))
     for lane in lanes:
         parts.extend(_lane(run, lane, scale))
     parts.extend(_fault(run, scale, bottom))
@@ -143,7 +155,7 @@ def layout(run: Run) -> list[Lane]:
     seen = {_lane_name(r) for r in run.queries}
     nodes = sorted((seen | {e.node for e in run.announcements}) - {UNKNOWN_LANE, OTHER_NODE})
     lanes: list[Lane] = []
-    top = TOP
+    top = TOP + HOUSEHOLD + GAP
     for name in [*nodes, *(lane for lane in (OTHER_NODE, UNKNOWN_LANE) if lane in seen)] or [UNKNOWN_LANE]:
         mine = tuple(r for r in run.queries if _lane_name(r) == name)
         flat = name == UNKNOWN_LANE and all(r.outcome in LOSSES or r.latency_ms is None for r in mine)
@@ -156,8 +168,25 @@ def _lane_name(record: Record) -> str:
     return record.node or UNKNOWN_LANE
 
 
+def _household(run: Run, scale: Scale) -> Iterable[str]:
+    """One row for all of it: names resolve, or they do not, as `statistics.outages` has it."""
+    left, width = scale.left, scale.width - scale.left - RIGHT
+    yield f'<text class="name" x="4" y="{TOP + 11}">{"home" if scale.width == SMALL_WIDTH else "household"}</text>'
+    yield f'<rect class="resolves" x="{left}" y="{TOP}" width="{width}" height="{HOUSEHOLD}"/>'
+    for stretch in outages(run.queries):
+        if stretch.ended_ns < scale.start_ns or stretch.began_ns > scale.end_ns:
+            continue
+        began = max(scale.x(stretch.began_ns), left)
+        ended = min(scale.x(stretch.ended_ns), scale.width - RIGHT)
+        title = f"names did not all resolve from {_relative(stretch.began_ns, scale)} on, for {stretch.seconds:.2f} s"
+        yield (
+            f'<rect class="outage" x="{began:.1f}" y="{TOP}" width="{max(ended - began, 1):.1f}" height="{HOUSEHOLD}">'
+            f"<title>{title}</title></rect>"
+        )
+
+
 def _lane(run: Run, lane: Lane, scale: Scale) -> Iterable[str]:
-    left, width, top = LEFT, WIDTH - LEFT - RIGHT, lane.top
+    left, width, top = scale.left, scale.width - scale.left - RIGHT, lane.top
     yield f'<rect class="lane" x="{left}" y="{top}" width="{width}" height="{lane.height}"/>'
     for latency_ms in GRID_MS:
         if latency_ms <= scale.slow_ms and not lane.flat:
@@ -186,14 +215,17 @@ def _fault(run: Run, scale: Scale, bottom: float) -> Iterable[str]:
     if end_ns <= scale.start_ns or run.fault.began_ns >= scale.end_ns:
         return
     edges = [scale.x(at) for at in (run.fault.began_ns, end_ns)]
-    began, ended = max(edges[0], LEFT), min(edges[1], WIDTH - RIGHT)
+    left, right = scale.left, scale.width - RIGHT
+    began, ended = max(edges[0], left), min(edges[1], right)
     top = TOP - 8
     yield f'<rect class="fault" x="{began:.1f}" y="{top}" width="{max(ended - began, 1):.1f}" height="{bottom - top}"/>'
-    for x in (edge for edge in edges if LEFT <= edge <= WIDTH - RIGHT):
+    for x in (edge for edge in edges if left <= edge <= right):
         yield f'<path class="edge" d="M{x:.1f} {top}V{bottom}"/>'
     # Beside the middle of the window, the label would leave the picture when the window is at its edge.
-    x = min(max((began + ended) / 2, LEFT + 150), WIDTH - RIGHT - 150)
-    yield f'<text class="fault-label" x="{x:.1f}" y="13" text-anchor="middle">{escape(run.fault.what)}</text>'
+    small = scale.width == SMALL_WIDTH
+    x = scale.width / 2 if small else min(max((began + ended) / 2, left + 150), right - 150)
+    label = one_line(run.fault.what, _SMALL_LABEL) if small else run.fault.what
+    yield f'<text class="fault-label" x="{x:.1f}" y="13" text-anchor="middle">{escape(label)}</text>'
 
 
 def _marks(lane: Lane, scale: Scale, tooltips: bool) -> Iterable[str]:
@@ -240,7 +272,8 @@ def legend_mark(kind: str) -> str:
 
 def _axis(scale: Scale, bottom: float) -> Iterable[str]:
     span_s = (scale.end_ns - scale.start_ns) / NS
-    step = next((tick for tick in _TICKS_S if span_s / tick <= _MOST_TICKS), _TICKS_S[-1])
+    most = _SMALL_TICKS if scale.width == SMALL_WIDTH else _MOST_TICKS
+    step = next((tick for tick in _TICKS_S if span_s / tick <= most), _TICKS_S[-1])
     first = math.ceil((scale.start_ns - scale.zero_ns) / NS / step)
     last = math.floor((scale.end_ns - scale.zero_ns) / NS / step)
     for tick in range(first, last + 1):

@@ -110,8 +110,10 @@ addEventListener("load", () => {
     quiet: style(".quiet").color,
     heads: visible(doc.querySelector("thead")),
     tableTop: doc.querySelector("table").getBoundingClientRect().top,
-    pictureTop: doc.querySelector(".scroll svg").getBoundingClientRect().top,
-    pictures: [...doc.querySelectorAll(".scroll svg")].filter(visible).length,
+    pictureTop: [...doc.querySelectorAll(".scroll svg, .small svg")].find(visible).getBoundingClientRect().top,
+    pictures: [...doc.querySelectorAll(".scroll svg, .small svg")].filter(visible).length,
+    widestPicture: Math.max(...[...doc.querySelectorAll(".scroll svg, .small svg")].filter(visible).map(
+      e => e.getBoundingClientRect().right)),
     smallest: Math.min(...texts.filter(e => e.tagName !== "title").map(scaled)),
     cellsOutside: [...doc.querySelectorAll("td")].filter(visible).filter(
       e => e.getBoundingClientRect().right > doc.documentElement.clientWidth + 1).length,

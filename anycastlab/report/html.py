@@ -93,7 +93,8 @@ def page(groups: Sequence[tables.Group], title: str = "What the household felt")
         "<b>Felt outage</b>: from the first bad query until names resolve again, longest stretch. <b>Worst gap</b>: "
         "the longest unbroken row of lost queries. <b>Withdrawn</b> and <b>returned</b>: at the router, after the "
         "fault and after its end. <b>Other</b>: answered by somebody without a node's name, such as the router's own "
-        "resolver. <b>Published</b>: the reference write-up's figure for the same fault.</p>",
+        "resolver. <b>Published</b>: the reference write-up's figure for the same fault. The row "
+        "on top of each picture is the household: red where names did not all resolve.</p>",
         _legend(),
     ]
     for one in groups:

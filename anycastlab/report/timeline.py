@@ -192,6 +192,8 @@ def _lane(run: Run, lane: Lane, scale: Scale) -> Iterable[str]:
         if latency_ms <= scale.slow_ms and not lane.flat:
             y = scale.y(latency_ms, top)
             yield f'<path class="grid" d="M{left} {y:.1f}h{width}"/>'
+            if scale.width == SMALL_WIDTH and latency_ms == GRID_MS[-1]:
+                continue  # the lane's name is there
             label = f"{latency_ms} ms" if latency_ms < 1000 else "1 s"
             yield f'<text class="quiet" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
     yield f'<text class="name" x="4" y="{top + 12}">{escape(lane.name)}</text>'

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,64 @@ def test_a_run_killed_half_way_is_healed_by_the_next(lab: RunningLab) -> None:
     lab.up()
     assert lab.healthy()
     assert lab.command("plan").returncode == 0
+
+
+def test_an_upstream_with_one_wrong_digit_ends_the_run_at_the_first_node_and_is_told_everywhere(
+    lab: RunningLab,
+) -> None:
+    before = started_at(lab)
+    result = lab.command("up", "--data", 'upstreams=["203.0.113.35"]')
+    output = result.stdout + result.stderr
+    assert result.returncode == 1, output
+    assert "No internet name resolves through node01." in output
+    assert "Traceback" not in output
+    # the household still has two nodes that resolve
+    after = started_at(lab)
+    assert [after[name] == before[name] for name in ("node02", "node03")] == [True, True]
+    assert lab.command("status").returncode == 2
+    status = lab.status()
+    assert [node["internet"] for node in status["nodes"]] == [False, True, True]
+    assert any(complaint.startswith("No internet name resolves through node01.") for complaint in status["household"])
+    assert lab.command("router", "verify").returncode == 2
+    until(lambda: lab.command("probe").returncode == 2, 30, "the probe sees it")
+    output = lab.up().stdout
+    assert "Internet, local, reverse and blocked names are answered as they should be." in output
+
+
+# As ufw leaves a node: what is BGP's, BFD's and SSH's is let in, and DNS was forgotten.
+FIREWALL = """
+nft add table inet forgot
+nft add chain inet forgot in '{ type filter hook input priority 0; policy drop; }'
+nft add rule inet forgot in iif lo accept
+nft add rule inet forgot in ct state established,related accept
+nft add rule inet forgot in tcp dport '{ 22, 179 }' accept
+nft add rule inet forgot in udp dport 3784 accept
+"""
+
+
+def test_a_node_whose_firewall_forgot_dns_leaves_and_is_named(lab: RunningLab) -> None:
+    assert lab.exec("node03", "sh", "-e", "-c", FIREWALL).returncode == 0
+    try:
+        # the peers see what no look from within does, and the node leaves while they stay
+        until(lambda: lab.status()["router"]["next_hops"] == NODE_ADDRESSES[:2], 20, "node03 withdraws")
+        assert "node03: no other node gets an answer from the resolver here, is there a firewall?" in (
+            lab.command("probe").stdout
+        )
+        result = lab.command("up")
+        output = result.stdout + result.stderr
+        assert result.returncode == 1, output
+        assert "node03 gives other machines no answer at 10.1.2.13, port 53 over UDP and TCP." in output
+        assert "`ufw allow 53`" in output
+    finally:
+        lab.exec("node03", "nft", "delete", "table", "inet", "forgot")
+    until(lambda: lab.status()["router"]["next_hops"] == NODE_ADDRESSES, 30, "node03 is back")
+
+
+def until(holds: Callable[[], bool], limit_s: float, what: str) -> None:
+    end = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end, f"not within {limit_s} s: {what}"
+        time.sleep(0.5)
 
 
 def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab) -> None:

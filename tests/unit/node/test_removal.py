@@ -9,7 +9,7 @@ import pytest
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import keep, layout, operations, removal
-from anycastlab.node.facts import FileState, NodeState
+from anycastlab.node.facts import FileState, NodeState, UnitState
 from anycastlab.node.keep import Record, Unit
 from tests.unit.node.homes import home
 
@@ -136,3 +136,22 @@ def test_without_root_rights_nothing_is_begun() -> None:
     operations.require_root(NODE, NodeState(present=True))
     with pytest.raises(AnycastlabError, match="node01 is reached as a user without root's rights"):
         operations.require_root(NODE, NodeState(present=True, root=False))
+
+
+def test_the_stub_of_systemd_resolved_comes_back() -> None:
+    found = removal.plan(deployed(), recorded(), PATHS)
+    assert layout.RESOLVED_CONFIG in found.delete
+    lines = removal.script(NODE, SITE.service, found).splitlines()
+    gone = lines.index(f"must rm -f -- {layout.RESOLVED_CONFIG}")
+    assert gone < lines.index(f"must systemctl try-restart {layout.RESOLVED_UNIT}")
+    without = deployed(files=dict.fromkeys([path for path in PATHS if path != layout.RESOLVED_CONFIG], SOME))
+    script = removal.script(NODE, SITE.service, removal.plan(without, recorded(), PATHS))
+    assert layout.RESOLVED_UNIT not in script
+
+
+def test_a_persons_unbound_that_was_left_alone_is_left_alone_again() -> None:
+    unbound = layout.RESOLVER_UNITS["unbound"]
+    record = recorded(units={unbound: Unit(True, True), layout.OWN_RESOLVER_UNIT: Unit(True, True)})
+    state = deployed(units={unbound: UnitState("active", "enabled"), layout.OWN_RESOLVER_UNIT: UnitState()})
+    # but what made the machine its own resolver comes back
+    assert removal.plan(state, record, PATHS).units == ((layout.OWN_RESOLVER_UNIT, Unit(True, True)),)

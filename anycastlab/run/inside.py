@@ -77,6 +77,8 @@ def main(arguments: Sequence[str]) -> int:
         except BrokenPipeError:
             raise SystemExit(INTERRUPTED) from None
 
+    hub = gevent.get_hub()
+    hub.NOT_ERROR = (*hub.NOT_ERROR, PyinfraError)  # it is told; gevent need not print a traceback beside it
     sys.dont_write_bytecode = True
     pyinfra.is_cli = True
     try:

@@ -51,6 +51,14 @@ def work():
 
 
 @operation()
+def raises():
+    from pyinfra import context
+    if context.state.is_executing:
+        raise AnycastlabError("It was refused.", "Look.")
+    yield from ()
+
+
+@operation()
 def answered():
     tell.outcome("10.1.9.53 answered by node01")
     host.noop("answered")
@@ -139,6 +147,15 @@ def test_an_error_before_anything_ran_is_its_sentence_alone(home: Path) -> None:
         assert [line for line in done.stderr.splitlines() if not line.startswith("Note:")] == [
             "Error: The site is wrong. Correct it."
         ]
+
+
+def test_an_error_out_of_an_operation_is_its_sentence_alone(home: Path) -> None:
+    write(home, QUICK, before='raises(name="Node | Raises")')
+    done = run(home, "up")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [line for line in done.stderr.splitlines() if not line.startswith("Note:")] == [
+        "Error: It was refused. Look."
+    ]
 
 
 # A run that is stopped stops ------------------------------------------------------------------------------------------

@@ -316,7 +316,9 @@ def assert_nothing_runs(lab: BoardLab, board: Board) -> None:
     assert not lab.succeeds(board, "ip link show anycast0")
     assert str(layout.RULE_PRIORITY) not in lab.sh(board, "ip rule; ip -6 rule")
     assert lab.sh(board, f"ip route show table {layout.ROUTING_TABLE} 2>/dev/null || true").strip() == ""
-    for unit in (layout.PROBE_UNIT, layout.LINK_UNIT, layout.ESCALATE_UNIT, layout.RESOLVER_UNITS["adguardhome"]):
+    assert not lab.succeeds(board, f"nft list table ip {layout.WEB_TABLE}")
+    ours = (layout.PROBE_UNIT, layout.LINK_UNIT, layout.ESCALATE_UNIT, layout.WEB_UNIT)
+    for unit in (*ours, layout.RESOLVER_UNITS["adguardhome"]):
         assert lab.sh(board, f"systemctl show -P LoadState,ActiveState {unit}").split() == ["not-found", "inactive"]
     assert not lab.succeeds(board, "getent passwd anycastlab || getent passwd adguardhome")
     assert lab.sh(board, "sysctl -n net.ipv4.conf.all.arp_ignore net.ipv4.conf.eth0.accept_redirects").split() == [

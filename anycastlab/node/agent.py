@@ -131,7 +131,7 @@ class Agent:
         except LookupError as error:
             raise StepFailed(f"{self.name} has no user or group for {file['path']}: {error.args[0]}.") from None
         except OSError as error:
-            raise StepFailed(f"{self.name}: {folder} cannot be made: {error.strerror}.") from None
+            raise StepFailed(f"{self.name}: {folder} cannot be written: {error.strerror}.") from None
 
     def _beside(self, file: dict[str, Any], fresh: list[str]) -> None:
         path = self._path(file["path"]) + FRESH

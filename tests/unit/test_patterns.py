@@ -1,4 +1,4 @@
-"""A pattern that ends in `$` and is used with `match` lets a line break through: text is matched whole (`fullmatch`)."""
+"""A pattern that ends in `$`, used with `match`, lets a line break through: text is matched whole (`fullmatch`)."""
 
 from __future__ import annotations
 

@@ -160,8 +160,8 @@ OTHERS = (
     ("/ip/firewall/raw", {"chain": "prerouting", "action": "notrack", "protocol": "udp"}, "out of connection tracking"),
     ("/ip/firewall/raw", {"chain": "output", "action": "drop", "protocol": "udp", "dst-port": "53"}, "netwatch's"),
     ("/routing/rule", {"dst-address": "10.1.9.0/24", "action": "drop"}, "are dropped"),
-    ("/ip/vrf", {"name": "guests", "interfaces": "ether2-lan"}, "is in this VRF"),
-    ("/ip/hotspot", {"name": "hs", "interface": "ether2-lan"}, "a hotspot answers the DNS questions of clients"),
+    ("/ip/vrf", {"name": "guests", "interfaces": "ether2"}, "is in this VRF"),
+    ("/ip/hotspot", {"name": "hs", "interface": "ether2"}, "a hotspot answers the DNS questions of clients"),
     ("/ip/dns/static", {"regexp": r"\.lan$", "address": "10.1.1.9"}, "its regexp covers"),
     ("/ip/dns/static", {"name": "lan", "type": "FWD", "forward-to": "10.1.9.53", "match-subdomain": "yes"}, "a circle"),
 )  # fmt: skip
@@ -205,12 +205,12 @@ def test_rows_that_undo_ours_are_named_in_the_plan_and_fail_the_check(router: Ro
 
 def test_a_wan_interface_without_the_default_route_is_refused_before_a_node_changes(router: RouterOfLab) -> None:
     """The router's resolver would be open to the provider; and `up` says so before it touches a node."""
-    settings = ("--data", "wan_interface=ether3-dns", "--data", "stale_ttl_s=31")
+    settings = ("--data", "wan_interface=ether3", "--data", "stale_ttl_s=31")
     result = router.lab.command("up", "-i", router.lab.inventory, *settings)
     said = result.stdout + result.stderr
     assert result.returncode == 1, said
     assert "it would answer the whole internet" in said
-    assert "wan_interface is 'ether3-dns', which carries no default route" in said
+    assert "wan_interface is 'ether3', which carries no default route" in said
     assert "Nothing was changed." in said
     assert "Traceback" not in said
     assert router.healed()

@@ -44,7 +44,7 @@ _WIDEST_HELP = 110  # columns
 
 def _help_width() -> int:
     # click's own choice is never narrower than 50 columns.
-    return min(shutil.get_terminal_size().columns, _WIDEST_HELP)
+    return min(shutil.get_terminal_size().columns - 2, _WIDEST_HELP)
 
 
 class _Commands(click.Group):

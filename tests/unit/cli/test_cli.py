@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from anycastlab import cli
 from anycastlab.errors import AnycastlabError
+from anycastlab.host import perform
+from anycastlab.host.errors import HostError
 
 
 def command_that(action: object) -> click.Command:
@@ -93,3 +96,44 @@ def test_up_outside_the_products_folder(
 def test_up_with_an_inventory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["up", "-i", "inventory/nowhere.py"]) == 1
     assert "There is no inventory file inventory/nowhere.py." in capsys.readouterr().err
+
+
+def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["statsu"]) == 1
+    assert "There is no command 'statsu'. Did you mean status?" in capsys.readouterr().err
+    assert cli.run(["nonsense"]) == 1
+    assert "There are setup, doctor, up," in capsys.readouterr().err
+
+
+def test_help_keeps_to_a_narrow_terminal() -> None:
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    narrow = {**os.environ, "COLUMNS": "40"}
+    for arguments in (["--help"], ["up", "--help"]):
+        shown = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, env=narrow).stdout
+        assert max(map(len, shown.splitlines())) <= 40, shown
+
+
+def test_set_up_without_any_program_in_path_says_so_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(HostError, match=r"The system's programs are not found: PATH is empty\."):
+        perform.run(yes=True)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match="PATH is /nowhere"):
+        perform.run(yes=True)
+
+
+def test_where_incus_is_gone_nobody_blames_a_group() -> None:
+    gone = {**os.environ, "INCUS_SOCKET": "/nowhere/unix.socket"}
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    for arguments, said in (
+        (["doctor"], "There is no Incus daemon where INCUS_SOCKET or INCUS_DIR says: /nowhere/unix.socket."),
+        (
+            ["shell", "node01", "--", "true"],
+            "No Incus daemon listens on this machine (looked for /nowhere/",
+        ),
+    ):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=gone)
+        assert done.returncode == 1
+        assert said in done.stdout + done.stderr
+        assert "group" not in done.stdout
+        assert "Traceback" not in done.stderr

@@ -200,7 +200,7 @@ def _mac(name: str, text: str, _kind: Kind, _names: Names) -> str:
 def _ref(name: str, text: str, kind: Kind, names: Names) -> str:
     if text not in names(kind.words[0]):
         # A firewall's in-interface and out-interface are refused under the name of what they take.
-        raise errors.no_match("interface" if kind.words[0] == "/interface" else name)
+        raise errors.no_match("interface" if name in ("in-interface", "out-interface") else name)
     return text
 
 

@@ -70,7 +70,8 @@ def test_the_table_comes_first_and_links_to_each_scenario(page: str) -> None:
 
 
 def test_every_run_has_a_timeline(page: str) -> None:
-    assert page.count("<title>Timeline of ") == 8 + 5  # short outages are drawn once more, enlarged
+    # Short outages are drawn once more, enlarged; and each picture for a desk and for a telephone.
+    assert page.count("<title>Timeline of ") == 2 * (8 + 5)
 
 
 def test_reasons_and_proofs_are_told_and_escaped(page: str) -> None:

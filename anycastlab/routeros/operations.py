@@ -297,6 +297,7 @@ def _interruptible() -> Iterator[None]:
     greenlet = gevent.getcurrent()
 
     def interrupt(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once: a second one must not break what is being put back
         if isinstance(greenlet, gevent.Greenlet):
             greenlet.kill(KeyboardInterrupt, block=False)
         else:

@@ -6,6 +6,7 @@ ends, by the kernel's lock (flock): a killed run leaves none behind. A dry run c
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -74,7 +75,8 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
     os.truncate(handle, 0)
     if shared:  # none of several can say that it is the one
         return handle
-    os.pwrite(handle, f"{os.getpid()} {time.time():.0f}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # a full disk: the kernel's lock holds all the same, only its holder has no name
+        os.pwrite(handle, f"{os.getpid()} {time.time():.0f}\n".encode(), 0)
     return handle
 
 

@@ -207,7 +207,13 @@ def test_rows_that_undo_ours_are_named_in_the_plan_and_fail_the_check(router: Ro
 def test_a_wan_interface_without_the_default_route_is_refused_before_a_node_changes(router: RouterOfLab) -> None:
     """The router's resolver would be open to the provider; and `up` says so before it touches a node."""
     settings = ("--data", "wan_interface=ether3", "--data", "stale_ttl_s=31")
-    result = router.lab.command("up", "-i", router.lab.inventory, *settings)
+    menu = "/ip/firewall/filter"  # its last rule drops everything, so somebody opens DNS first
+    accept = {"chain": "input", "action": "accept", "protocol": "udp", "dst-port": "53", "comment": "DNS"}
+    row_id = router.session.add(menu, accept, router.session.print(menu, [".id"])[0][".id"])
+    try:
+        result = router.lab.command("up", "-i", router.lab.inventory, *settings)
+    finally:
+        router.session.remove(menu, row_id)
     said = result.stdout + result.stderr
     assert result.returncode == 1, said
     assert "it would answer the whole internet" in said

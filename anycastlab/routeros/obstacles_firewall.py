@@ -124,22 +124,33 @@ def _upstreams(written: tuple[str, ...]) -> Iterator[tuple[IPv4Network, int]]:
             yield IPv4Network(server.address), server.port
 
 
+def _hits(scene: Scene, menu: str, chain: str, packet: Packet) -> Iterator[Hit]:
+    """As `walk`; behind a rule that may accept the packet (an address list decides, say) nothing is sure any more."""
+    spared = False
+    for hit in walk(scene.rows(menu), chain, packet, scene.lists):
+        yield replace(hit, sure=hit.sure and not spared)
+        spared |= hit.action == "accept" and not hit.sure
+
+
 def _turned(scene: Scene, flow: Flow) -> Iterator[tuple[str, str, Obstacle]]:
     """dst-nat and redirect rules, such as those that force all DNS to one resolver."""
     target = str(flow.packet.target.network_address)
-    for hit in walk(scene.rows(NAT), "dstnat", flow.packet, scene.lists):
+    for hit in _hits(scene, NAT, "dstnat", flow.packet):
         to = hit.row.get("to-addresses", "") if hit.action != "redirect" else "the router itself"
         if hit.action not in _TURNS or to == target or (hit.action == "redirect" and flow.packet.local):
             continue
         whose = scene.who(to)
         to = f"{whose} ({to})" if whose else to or "elsewhere"
-        yield _found(
+        # A node's upstream may be replaced by any resolver that is not fed by the nodes themselves.
+        replaced = not whose and not flow.packet.local and scene.who(target) == ""
+        menu, row_id, obstacle = _found(
             NAT,
             hit,
-            f"sends {flow.about} to {to}: {flow.cost}.",
+            f"sends {flow.about} to {to}: {'that one answers it instead' if replaced else flow.cost}.",
             f"Put a rule before it: {NAT}/add chain=dstnat action=accept dst-address={target} "
             f'place-before={hit.row.get(".id", "")} comment="DNS for nodes", or write dst-address=!{target} into it.',
         )
+        yield menu, row_id, replace(obstacle, weight="may") if replaced else obstacle
 
 
 def _through(scene: Scene, flow: Flow) -> Iterator[tuple[str, str, Obstacle]]:
@@ -166,7 +177,7 @@ def _own(scene: Scene, flow: Flow) -> Iterator[tuple[str, str, Obstacle]]:
 def _denied(
     scene: Scene, menu: str, chain: str, packet: Packet, about: str, cost: str
 ) -> Iterator[tuple[str, str, Obstacle]]:
-    for hit in walk(scene.rows(menu), chain, packet, scene.lists):
+    for hit in _hits(scene, menu, chain, packet):
         if hit.action in _DENIES:
             yield _found(
                 menu,
@@ -175,7 +186,7 @@ def _denied(
                 f"Accept before it what goes to and from the nodes: {menu}/add chain={chain} action=accept "
                 f"{_from_to(packet)} place-before={hit.row.get('.id', '')}.",
             )
-        elif hit.action == "notrack" and packet.port in (0, DNS):
+        elif hit.action == "notrack" and DNS in (packet.port, packet.source_port):
             yield _found(
                 menu,
                 hit,
@@ -192,7 +203,7 @@ def _from_to(packet: Packet) -> str:
 def _marked(scene: Scene, flow: Flow) -> Iterator[tuple[str, str, Obstacle]]:
     """Routing marks: the marked packet takes another table, where the nodes' route is not."""
     for packet, about in ((flow.packet, flow.about), (flow.answers, f"the answers to {flow.about}")):
-        for hit in walk(scene.rows(MANGLE), "prerouting", packet, scene.lists):
+        for hit in _hits(scene, MANGLE, "prerouting", packet):
             if hit.action not in ("mark-routing", "route"):
                 continue
             table = hit.row.get("new-routing-mark", "")
@@ -218,7 +229,9 @@ def _found(menu: str, hit: Hit, does: str, hint: str) -> tuple[str, str, Obstacl
     if hit.sure:
         obstacle = Obstacle(at(menu, hit.row), does, hint, "breaks")
     else:
-        obstacle = Obstacle(at(menu, hit.row), f"depending on its other matchers, {does}", hint, "may")
+        obstacle = Obstacle(
+            at(menu, hit.row), f"depending on its other matchers and the rules before it, {does}", hint, "may"
+        )
     return menu, hit.row.get(".id", ""), obstacle
 
 

@@ -206,7 +206,7 @@ def _either_port(text: str, packet: Packet, _lists: InterfaceLists) -> Matches:
 
 
 def _interface(text: str, interface: str) -> Matches:
-    return text == interface
+    return None if text.startswith("all-") and interface else text == interface  # all-ppp, all-vlan, …
 
 
 def _interface_list(text: str, interface: str, lists: InterfaceLists) -> Matches:

@@ -199,8 +199,27 @@ def test_what_is_disabled_is_not_in_the_way(rows: dict[str, list[dict[str, str]]
 MAYBE: dict[str, tuple[dict[str, list[dict[str, str]]], str]] = {
     "an address list may except us": (
         {NAT: [{**FORCED, "dst-address-list": "!dns-servers"}]},
-        "depending on its other matchers, sends the questions",
+        "depending on its other matchers and the rules before it, sends the questions",
     ),
+    "a drop behind an accept that an address list decides": (
+        {
+            FILTER: [
+                {"chain": "forward", "action": "accept", "connection-state": "established,related"},
+                {"chain": "forward", "action": "accept", "src-address-list": "trusted"},
+                {"chain": "forward", "action": "drop", "comment": "the rest"},
+            ]
+        },
+        "depending on its other matchers and the rules before it, drops the questions",
+    ),
+    "force-DNS behind an accept that an address list decides": (
+        {NAT: [dns(chain="dstnat", action="accept", src_address_list="free"), FORCED]},
+        "and the rules before it, sends the questions",
+    ),
+    "force-DNS that excepts the service and not the nodes' upstreams": (
+        {NAT: [{**FORCED, "dst-address": "!10.1.9.53", "in-interface-list": "LAN"}]},
+        "sends what node01 asks its upstream 203.0.113.53 to the router itself: that one answers it instead",
+    ),
+    "a kind of interface": ({NAT: [{**FORCED, "in-interface": "all-vlan"}]}, "depending on its other matchers"),
     "one client": ({NAT: [{**FORCED, "src-address": "10.1.1.77"}]}, "depending on its other matchers"),
     "a mark of a table without a default route": ({MANGLE: [MARK]}, "though it has no default route now"),
     "one of several servers": ({"/ip/dns": [{"servers": "10.1.2.11,192.0.2.1"}]}, "asks there first, and answers late"),
@@ -274,6 +293,12 @@ HARMLESS: dict[str, dict[str, list[dict[str, str]]]] = {
     },
     "force-DNS to the service": {
         NAT: [{**FORCED, "action": "dst-nat", "to-addresses": "10.1.9.53", "in-interface": "bridge"}]
+    },
+    "BGP and BFD without connection tracking": {
+        RAW: [
+            {"chain": "prerouting", "action": "notrack", "protocol": "tcp", "port": "179"},
+            {"chain": "output", "action": "notrack", "protocol": "udp", "dst-port": "3784"},
+        ]
     },
     "another subnet": {NAT: [{**FORCED, "src-address": "192.168.99.0/24"}]},
     "a port forward": {NAT: [{"chain": "dstnat", "action": "dst-nat", "in-interface-list": "WAN", "protocol": "tcp",

@@ -141,8 +141,7 @@ def _run(
             shown.see(message)
     finally:
         shown.end()
-    if not verbose:
-        show.complaints(story)
+    show.complaints(story, verbose=verbose)
     if work.stopped:
         again = "plan" if "--dry" in extra else "down" if deploy == TEARDOWN else "up"
         click.echo(f"Stopped. What was begun is completed by the next `anycastlab {again}`.", err=True)

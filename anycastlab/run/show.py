@@ -141,11 +141,11 @@ def summary(machines: list[Machine]) -> list[str]:
     return lines
 
 
-def complaints(story: Story) -> None:
-    """Warnings and errors, each once."""
-    for text in story.warnings:
+def complaints(story: Story, *, verbose: bool) -> None:
+    """Warnings and errors, each once. With `-v` pyinfra has said them but for what ended the run before it began."""
+    for text in () if verbose else story.warnings:
         _write(f"{click.style('Note:', fg='yellow', bold=True)} {text}")
-    for text in story.failures():
+    for text in story.errors if verbose else story.failures():
         _write(f"{click.style('Error:', fg='red', bold=True)} {text}")
 
 

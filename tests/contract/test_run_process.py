@@ -115,6 +115,14 @@ def test_v_shows_everything_that_pyinfra_says(home: Path) -> None:
     assert done.stdout.endswith("changed: node01, node02.\n")
 
 
+@pytest.mark.parametrize("option", [(), ("-v",)])
+def test_what_is_refused_before_anything_began_is_said_in_both_ways(home: Path, option: tuple[str, ...]) -> None:
+    write(home, QUICK, 'raise AnycastlabError("The home contradicts itself.", "Look.")')
+    done = run(home, "up", *option)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines().count("Error: The home contradicts itself. Look.") == 1
+
+
 def test_a_plan_is_short_and_whole_with_diff(home: Path) -> None:
     write(home, SLOW)
     short = run(home, "plan")

@@ -6,6 +6,7 @@ Exit codes, everywhere: 0 fine, 1 error (a wrong option too), 2 changes pending 
 from __future__ import annotations
 
 import difflib
+import errno
 import shutil
 import sys
 from importlib import import_module
@@ -38,6 +39,7 @@ _COMMANDS = {
 _REACHES_MACHINES = ("status", "probe", "drain", "undrain", "router", "shell", "down")
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LIKENESS = 0.6  # of 1: how much of a mistyped command must be right for a suggestion
 _WIDEST_HELP = 110  # columns
 
@@ -94,6 +96,13 @@ def run(arguments: list[str] | None = None) -> int:
         # The reader (such as `head`) has seen enough; a traceback at exit would help nobody.
         sys.stderr.close()
         return OK
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        click.echo(
+            f"{click.style('Error:', fg='red', bold=True)} Not all could be written: {error.strerror}.", err=True
+        )
+        return ERROR
     except Exception as error:
         # Importing here keeps `anycastlab --help` free of pyinfra's start-up time. Its errors are ours' base, and
         # sentences as well.

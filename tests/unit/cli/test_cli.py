@@ -137,3 +137,11 @@ def test_where_incus_is_gone_nobody_blames_a_group() -> None:
         assert said in done.stdout + done.stderr
         assert "group" not in done.stdout
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("scenario", "list", "--json"), ("scenario", "list")])
+def test_output_that_cannot_be_written_is_a_sentence(arguments: tuple[str, ...]) -> None:
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: Not all could be written: No space left on device.\n")

@@ -9,7 +9,7 @@ from anycastlab.routeros.connection import Connection
 from anycastlab.routeros.errors import NotPermitted, RouterDenied, RouterError, RouterRefused
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.reading import VERSION_COMMAND
-from anycastlab.routeros.row import SECRETS
+from anycastlab.routeros.row import SECRETS, tag_of
 from anycastlab.routeros.values import is_true
 
 #: What every run needs; `sensitive` is added where a key has to be compared.
@@ -115,15 +115,15 @@ def safe_mode_held(host: str, user: str = "") -> RouterError:
 def _static_route(connection: Connection, service: IPv4Address | IPv6Address) -> None:
     """A static one wins against BGP by distance: the nodes' routes would never become active.
 
-    One that is disabled or farther than BGP's does not, such as our own blackhole.
+    One that is disabled or farther than BGP's does not. Ours is the plan's matter.
     """
     menu, prefix = ("/ip/route" if service.version == 4 else "/ipv6/route"), f"{service}/{service.max_prefixlen}"
-    names = [".id", "dst-address", "gateway", "dynamic", "disabled", "distance"]
+    names = [".id", "dst-address", "gateway", "dynamic", "disabled", "distance", "comment"]
     rows = connection.print(menu, names, f"?dst-address={prefix}")
     for row in rows:
         distance = row.get("distance", "")
         farther = distance.isdigit() and int(distance) > EBGP_DISTANCE
-        if not (is_true(row.get("dynamic")) or is_true(row.get("disabled")) or farther):
+        if not (is_true(row.get("dynamic")) or is_true(row.get("disabled")) or farther or tag_of(row)):
             raise RouterError(
                 f"Router {connection.host} has a static route for the service address ({row.get('.id')} "
                 f"{prefix}{_via(row)}); it would hide the nodes'.",

@@ -357,6 +357,17 @@ def test_a_static_route_that_hides_nothing_is_no_conflict(row: dict[str, str], t
         assert [tag_of(each) for each in router.rows("/ip/route")] == ["", "anycastlab:blackhole"]
 
 
+def test_our_own_blackhole_that_somebody_brought_near_is_put_right(tmp_path: Path) -> None:
+    with home() as router:
+        deploy(router, make_site(), tmp_path)
+        connection = connect(router, "admin")
+        (own,) = connection.print("/ip/route", [".id"], "?comment=anycastlab:blackhole")
+        connection.set("/ip/route", own[".id"], {"distance": "1"})
+        connection.close()
+        deploy(router, make_site(), tmp_path)
+        assert router.rows("/ip/route")[-1]["distance"] == "254"
+
+
 def test_an_interface_that_is_not_there_is_a_wrong_name_and_no_matter_of_the_version(tmp_path: Path) -> None:
     with home() as router, pytest.raises(ApplyError, match="does not match any value of interface") as caught:
         deploy(router, make_site(router={"wan_interface": "ether1-wann"}), tmp_path)

@@ -57,7 +57,7 @@ _ADDRESSES: Final = frozenset(
     }
 )
 _LISTS: Final = frozenset({"address-families", "addresses", "afi", "dst-port", "interfaces", "policy", "src-port"})
-_SCRIPTS: Final = frozenset({"down-script", "on-event", "up-script"})
+_SCRIPTS: Final = frozenset({"down-script", "on-event", "test-script", "up-script"})
 
 _UNITS_US: Final = {
     "w": 604_800_000_000,

@@ -34,6 +34,7 @@ PROPERTIES = ["comment", "disabled", "hold-time", "remote.address", "addresses",
         ("rule", "if (dst == 10.1.9.53/32) { accept } else { reject }", "if (dst==10.1.9.53/32){accept;}else{reject;}"),
         ("rule", "reject", " reject; "),
         ("down-script", "a\r\nb\n", "a\nb"),
+        ("test-script", "a\r\nb\n", "a\nb"),
         ("tcp-md5-key", None, ""),
     ],
 )

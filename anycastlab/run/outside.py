@@ -51,6 +51,8 @@ class Working:
                 stdout=sys.stderr.fileno(),  # standard output is the result's
             )
             os.close(writing)
+            if self.stopped:  # by a signal that came before there was a process to pass it on to
+                self._process.send_signal(signal.SIGINT)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             yield from self._read(reading)
             self.code = self._ended()

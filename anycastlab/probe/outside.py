@@ -17,7 +17,7 @@ from anycastlab.outside_text import one_line
 from anycastlab.probe.checks import Check, identity
 from anycastlab.probe.config import Peer, ProbeConfig
 from anycastlab.probe.health import Outcome, Result
-from anycastlab.probe.loop import Loop
+from anycastlab.probe.loop import Loop, Timer
 
 # Seconds between two looks at one peer's resolver: a replayed request must not make this probe somebody's hammer.
 LOOK_EVERY_S = 0.4
@@ -40,8 +40,9 @@ class Outside:
     def ask(self) -> None:
         """One result follows, within the question's timeout; a round that is under way goes on."""
         if self._round is None and self._config.peers:
-            self._round = _Round(secrets.token_hex(8), self._loop.now(), {peer.name for peer in self._config.peers})
-            self._loop.call_later(self._config.questions.outside.timeout_s, self._conclude)
+            timer = self._loop.call_later(self._config.questions.outside.timeout_s, self._conclude)
+            waiting = {peer.name for peer in self._config.peers}
+            self._round = _Round(secrets.token_hex(8), self._loop.now(), waiting, timer)
             for peer in self._config.peers:
                 self._send(peer, {"op": "see?", "nonce": self._round.nonce})
 
@@ -78,6 +79,7 @@ class Outside:
         ended, self._round = self._round, None
         if ended is None:
             return
+        ended.timer.cancel()  # or it would end the next round
         now = self._loop.now()
         if ended.seen_by:
             self._on_result(Result(Outcome.OK, ended.sent, now, now - ended.sent, ended.seen_by))
@@ -89,9 +91,10 @@ class Outside:
 
 
 class _Round:
-    def __init__(self, nonce: str, sent: float, waiting: set[str]) -> None:
+    def __init__(self, nonce: str, sent: float, waiting: set[str], timer: Timer) -> None:
         self.nonce = nonce
         self.sent = sent
         self.waiting = waiting
+        self.timer = timer
         self.why: dict[str, str] = {}
         self.seen_by = ""

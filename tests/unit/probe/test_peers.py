@@ -392,3 +392,13 @@ def test_what_was_not_asked_for_is_not_believed(pair: Pair) -> None:
     pair.two.peers.send(pair.two.config.peers[0], {"op": "seen", "nonce": "", "yes": False, "why": "x"})
     pair.run_until(lambda: pair.one.looks, 0.5)
     assert pair.one.seen == []
+
+
+def test_the_time_limit_of_a_round_that_is_over_does_not_end_the_next(pair: Pair) -> None:
+    """Silence would count as "nobody is there to ask", and a node behind a firewall would begin by announcing."""
+    assert look(pair)
+    pair.run_until(lambda: False, pair.one.config.questions.outside.timeout_s - 0.05)
+    pair.one.says = None
+    found = look(pair)
+    assert found is not None
+    assert found.outcome is Outcome.SILENT

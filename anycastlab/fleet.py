@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import gevent
 import pyinfra_cli  # noqa: F401  (patches the standard library for gevent, as pyinfra's own command does)
-from pyinfra.api import Config, State, StringCommand
-from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
+from pyinfra.api import Config, State
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
@@ -25,8 +24,10 @@ from anycastlab import first_moments
 from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
+from anycastlab.limit import label
 from anycastlab.node import layout
-from anycastlab.shell_answer import ShellError, answer, marked
+from anycastlab.shell_answer import ShellError, answer
+from anycastlab.shell_fact import asked, way_to
 from anycastlab.site import deployed
 from anycastlab.site.load import from_inventory, machines_of, require_known_settings, with_secrets
 from anycastlab.status import built
@@ -87,21 +88,18 @@ class Fleet:
         """Raises an error with one sentence for a lab that is not built, or whose server cannot be asked."""
         built.require_built(self.site)
 
-    def names(self) -> list[str]:
-        return sorted(short_name(host) for host in self.inventory)
-
     def host(self, name: str) -> Host:
         """The host called `name`, by short name (`node01`) or pyinfra's (`@incus/node01`); connected."""
         host: Host
         for host in self.inventory:
-            if name in (host.name, short_name(host)) and not host.name.startswith("@routeros/"):
+            if name in (host.name, label(host)) and not host.name.startswith("@routeros/"):
                 try:
                     with ctx_state.use(self._state):
                         host.connect(show_errors=False, raise_exceptions=True)
                 except ConnectError as error:
                     raise FleetError(str(error)) from None
                 return host
-        known = ", ".join(sorted(short_name(h) for h in self.inventory if not h.name.startswith("@routeros/")))
+        known = ", ".join(sorted(label(h) for h in self.inventory if not h.name.startswith("@routeros/")))
         raise FleetError(f"The inventory has no machine {name!r}.", f"It has {known}.")
 
     def run(self, name: str, argv: Sequence[str], timeout_s: float = READ_TIMEOUT_S) -> Answer:
@@ -109,14 +107,11 @@ class Fleet:
         try:
             host = self.host(name)
             with ctx_state.use(self._state):
-                # The way the inventory says: with sudo where a board's user is not root.
-                arguments, _ = pop_global_arguments(self._state, host, {})
-                way: Any = {key: value for key, value in arguments.items() if key in CONNECTOR_ARGUMENT_KEYS}
                 ok, output = host.run_shell_command(
-                    StringCommand(marked(shlex.join(argv))),
+                    asked(shlex.join(argv)),
                     print_output=False,
                     print_input=False,
-                    **{**way, "_timeout": int(timeout_s)},
+                    **{**way_to(host), "_timeout": int(timeout_s)},
                 )
         except (ConnectError, PyinfraError, TimeoutError, gevent.Timeout, OSError) as error:
             return Answer(None, stderr=str(error))
@@ -152,9 +147,3 @@ def in_parallel(work: Callable[[str], T], names: Sequence[str]) -> list[T]:
     jobs = [gevent.spawn(work, name) for name in names]
     gevent.joinall(jobs)
     return [job.get() for job in jobs]
-
-
-def short_name(host: Host) -> str:
-    """`node01` of `@incus/remote:node01`."""
-    name = host.data.get("node_name") or host.name
-    return str(name).rpartition("/")[2].rpartition(":")[2]

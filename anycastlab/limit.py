@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from fnmatch import fnmatch
 from typing import Any
 
-from pyinfra_cli import cli as its
-
 from anycastlab.errors import AnycastlabError
 
 
@@ -17,6 +15,8 @@ class LimitError(AnycastlabError):
 
 def install() -> None:
     """pyinfra's own command, too, looks machines up by our rules, for as long as this process lasts."""
+    from pyinfra_cli import cli as its
+
     vars(its)["_get_inventory_pattern_matches"] = chosen
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyinfra import context
 from pyinfra.api import FactBase, StringCommand
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import ConnectError
 
 from anycastlab.shell_answer import ShellError, answer, marked
@@ -35,6 +36,12 @@ class ShellFact(FactBase[T]):
     def read(self, output: list[str]) -> T: ...
 
 
+def way_to(host: Host) -> dict[str, Any]:
+    """How commands run on a machine, as the inventory says: with sudo where a board's user is not root."""
+    arguments, _ = pop_global_arguments(host.state, host, {})
+    return {key: value for key, value in arguments.items() if key in CONNECTOR_ARGUMENT_KEYS}
+
+
 def run_on(host: Host, argv: Sequence[str]) -> tuple[bool, str]:
     """Run a command on a machine during another's operation: whether it succeeded; what it printed, or why not.
 
@@ -45,7 +52,7 @@ def run_on(host: Host, argv: Sequence[str]) -> tuple[bool, str]:
             host.connect(show_errors=False, raise_exceptions=True)
         except ConnectError as error:
             return False, str(error)
-    ok, output = host.run_shell_command(asked(shlex.join(argv)))
+    ok, output = host.run_shell_command(asked(shlex.join(argv)), **way_to(host))
     if not ok:
         return False, output.stderr
     try:

@@ -3,7 +3,7 @@
 from functools import cache
 
 from pyinfra import host, inventory, logger
-from pyinfra.api import FactBase, deploy
+from pyinfra.api import deploy
 
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.base_image import base_image
@@ -88,12 +88,7 @@ def _is_elsewhere(node: Node) -> bool:
     machine = inventory.get_host(node.host)
     if not machine.connected:  # `--limit` left it out: it stays as it is
         return False
-
-    def says(fact: FactBase[bool], **arguments: str) -> bool:
-        ok, output = machine.run_shell_command(fact.command(**arguments))
-        return ok and bool(output.stdout_lines) and bool(fact.process(output.stdout_lines))
-
-    return says(ServingFact()) and not says(HasAddressFact(), address=str(node.address))
+    return machine.get_fact(ServingFact) and not machine.get_fact(HasAddressFact, address=str(node.address))
 
 
 @cache

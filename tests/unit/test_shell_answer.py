@@ -6,9 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyinfra.api import Config, Inventory, State, StringCommand
+from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from anycastlab.node.facts import HasAddressFact, NodeFact, ServingFact, SessionFact
-from anycastlab.shell_answer import Answer, ShellError, answer, marked
+from anycastlab.shell_answer import BEGIN, END, Answer, ShellError, answer, marked
+from anycastlab.shell_fact import run_on
 
 
 def said(script: str, bashrc: str, tmp_path: Path) -> list[str]:
@@ -85,3 +88,20 @@ def test_facts_are_not_fooled_by_a_greeting() -> None:
 def test_a_shell_that_answers_nothing_it_was_asked_fails_the_fact() -> None:
     with pytest.raises(ShellError, match="Welcome"):
         ServingFact().process(["Welcome"])
+
+
+def test_during_another_machines_operation_a_machine_is_asked_as_the_inventory_says() -> None:
+    """FRR's shell is root's: where a board's user is not root, it is asked with sudo here as in a deploy."""
+    state = State(Inventory((["192.0.2.13"], {"_sudo": True})), Config())
+    host = state.inventory.get_host("192.0.2.13")
+    host.connected = True
+    asked: dict[str, object] = {}
+
+    def run_shell_command(_command: StringCommand, **way: object) -> tuple[bool, CommandOutput]:
+        asked.update(way)
+        lines = [BEGIN, "up", f"{END} 0"]
+        return True, CommandOutput([OutputLine("stdout", line) for line in lines])
+
+    vars(host)["run_shell_command"] = run_shell_command
+    assert run_on(host, ["vtysh", "-c", "show bfd peers"]) == (True, "up")
+    assert asked["_sudo"] is True

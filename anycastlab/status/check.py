@@ -105,8 +105,8 @@ def _wait_for_household(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG
     if found is None or found.answered_by is None:
         sentence = f"The service address {site.service.address} gave no answer within {FIRST_ANSWER_LIMIT_S:g} s."
         return failed(host, [f"{sentence} `anycastlab status` says more."])
-    if not _until(lambda: (seen := looked()) is not None and seen.ok, ALL_ANSWERS_LIMIT_S) and found is not None:
-        return found.ok or failed(host, found.complaints())
+    if not _until(lambda: (seen := looked()) is not None and seen.ok, ALL_ANSWERS_LIMIT_S):
+        return failed(host, found.complaints() if found else ["Nobody could ask the service address any more."])
     _tell(site, found)
     return True
 

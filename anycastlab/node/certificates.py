@@ -35,7 +35,7 @@ def for_site(site: Site, *, create: bool) -> Certificate | None:
     path = state_dir() / f"dns-over-tls-{site.service.address}.pem"
     now = datetime.datetime.now(datetime.UTC)
     try:
-        stored = path.read_text(encoding="ascii")
+        stored = path.read_text(encoding="ascii", errors="replace")
     except FileNotFoundError:
         stored = ""
     except OSError as error:

@@ -95,7 +95,7 @@ class NodeFact(ShellFact[NodeState]):
     def read(self, output: list[str]) -> NodeState:
         try:
             return parse(output)
-        except (ValueError, KeyError, IndexError) as error:
+        except (ValueError, KeyError, IndexError, RecursionError) as error:
             raise FactProcessError(f"the node's state cannot be read ({error})") from error
 
 

@@ -27,7 +27,6 @@ from anycastlab.site import Node, Site, deployed
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
 BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
-# Names below this one, in the first local zone, that the router must answer or deny: the probe's path check.
 # unbound's share of `cache_bytes`: messages one part, record sets two (unbound.conf(5) advises double).
 _MESSAGE_SHARE: Final = 3
 _UNBOUND_PORTS_PER_QUERY: Final = 2

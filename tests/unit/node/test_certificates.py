@@ -75,7 +75,7 @@ def test_one_that_ends_soon_is_made_anew_with_the_same_key(state: Path) -> None:
     assert public_key(fresh) == public_key(old)
 
 
-@pytest.mark.parametrize("text", ["", "x", "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+@pytest.mark.parametrize("text", ["", "x", "ü", "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
 def test_what_is_no_certificate_with_its_key_is_made_anew(state: Path, text: str) -> None:
     (state / "dns-over-tls-10.1.9.53.pem").write_text(text)
     assert addresses(made(home())) == {"10.1.9.53", "10.1.2.11", "10.1.2.13"}

@@ -25,11 +25,9 @@ from anycastlab.status.household import Household, node_questions
 
 # Seconds until the first answer must have come: BGP's start-up delay in FRR (5 s), the probe's and the router's turn.
 FIRST_ANSWER_LIMIT_S = 30.0
-# Seconds that everything else gets after it: a resolver gives a dead upstream up twice after `upstream_timeout_ms`, and
-# a first question over TLS needs a handshake.
+# Seconds that everything else gets after it, and a node that has just answered itself: a resolver gives a dead upstream
+# up twice after `upstream_timeout_ms`, and a first question over TLS needs a handshake.
 ALL_ANSWERS_LIMIT_S = 8.0
-# Seconds within which a node that has just said to itself that it answers must answer others.
-OUTSIDE_LIMIT_S = 5.0
 POLL_S = 0.25
 
 
@@ -112,7 +110,7 @@ def _wait_for_household(state: Any, host: Any, site: Site) -> bool:  # noqa: ARG
 
 
 def _wait_for_node(state: Any, host: Any, site: Site, node: Node) -> bool:  # noqa: ARG001
-    if _until(lambda: not complaints_of(site, node), OUTSIDE_LIMIT_S):
+    if _until(lambda: not complaints_of(site, node), ALL_ANSWERS_LIMIT_S):
         return True
     complaints = complaints_of(site, node)
     return not complaints or failed(host, complaints)

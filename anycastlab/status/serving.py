@@ -23,8 +23,6 @@ from anycastlab.status.check import complaints_of, failed
 # Seconds: FRR's first announcement takes 5 after a start, a session that met a restarting router up to 15 more.
 ANNOUNCED_LIMIT_S = 45.0
 POLL_S = 0.5
-# Seconds after which a node that is still not announced is asked from another machine; resolvers are up by then.
-LOOK_AFTER_S = 15.0
 
 
 class AnnouncedFact(ShellFact[bool]):
@@ -70,15 +68,10 @@ def _announced(machine: Any, site: Site, node: Node) -> bool:
 # pyinfra passes `state` and `host`, and heeds the answer, only for a function with parameters of these names.
 def _wait(state: Any, host: Any, site: Site, node: Node) -> bool:  # noqa: ARG001
     end = time.monotonic() + ANNOUNCED_LIMIT_S
-    look = time.monotonic() + LOOK_AFTER_S
     while time.monotonic() < end:
         if _announced(host, site, node):
             return True
-        if time.monotonic() > look:
-            # Its probe waits for other machines to reach it, too.
-            if why := complaints_of(site, node):
-                return failed(host, why)
-            look = end
         time.sleep(POLL_S)
     sentence = f"{node.name} was not announced to the router within {ANNOUNCED_LIMIT_S:g} s."
-    return failed(host, [f"{sentence} `anycastlab status` says more."])
+    # A node that other machines do not reach waits for them.
+    return failed(host, [sentence, *(complaints_of(site, node) or ["`anycastlab status` says more."])])

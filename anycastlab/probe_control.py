@@ -33,6 +33,7 @@ POLL_S = 0.2
 
 _DEFAULTS = {entry.name: entry.default for entry in ProbeConfig.__dataclass_fields__.values()}
 STATE_PATH = str(_DEFAULTS["state_path"])
+MOST_STATE = 1 << 16  # octets that are read of it: it lies in the folder of the probe's user, and root reads it
 DRAIN_PATH = str(_DEFAULTS["drain_path"])
 # The flag before it is one: whoever wants to drain writes this first, then looks at all nodes, then renames it.
 CLAIM_PATH = f"{DRAIN_PATH}.wanted"
@@ -41,7 +42,7 @@ CLAIM_MIN = 1
 # Prints the state, the node's clock, `drained` with the flag's first line if it is there, and `claimed` if it is.
 _FLAG = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
 _CLAIM = f"find {CLAIM_PATH} -mmin -{CLAIM_MIN} -printf 'claimed\\n' 2>/dev/null"
-READ_COMMAND = f"cat {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; {_CLAIM}; }}; :"
+READ_COMMAND = f"head -c {MOST_STATE} {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; {_CLAIM}; }}; :"
 # What the flag says, so that a deploy, which drains for itself, does not put back what a person took out.
 DRAINED_BY_OPERATOR = "operator"
 

@@ -33,7 +33,7 @@ say bgp "vtysh -c 'show bgp summary json'"
 say bfd "vtysh -c 'show bfd peers json'"
 say advertised "vtysh -c 'show bgp ipv4 unicast neighbors $2 advertised-routes json'"
 say drained 'test -e /var/lib/anycastlab/drained && echo "yes $(head -c 200 /var/lib/anycastlab/drained | head -n 1)"'
-say probe 'cat /run/anycastlab/probe.json'
+say probe 'head -c 65536 /run/anycastlab/probe.json'
 say clock 'date +%s.%N'
 say() { printf '%s\t%s\n' "$1" "$2"; }
 """ + ports.script()

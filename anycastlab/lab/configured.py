@@ -18,6 +18,7 @@ from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, opera
 from pyinfra.api.exceptions import FactProcessError
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.node.agent import FRESH
 from anycastlab.node.managed import ManagedFile
 from anycastlab.run import tell
 from anycastlab.shell_fact import ShellFact, asked
@@ -72,9 +73,6 @@ def wanted(file: ManagedFile) -> str:
     return f"{file.sha256} {file.mode:o} {file.owner}:{file.group}"
 
 
-_BESIDE = ".anycastlab-new"
-
-
 @operation(is_idempotent=False)
 def at_hand(files: Callable[[bool], tuple[ManagedFile, ...]]) -> Generator[FunctionCommand, None, None]:
     """What a rebuilt machine gets can be made, secrets included; asked before the present one is deleted."""
@@ -115,8 +113,8 @@ def configured(
     yield StringCommand(f"mkdir -p {' '.join(folders)}")
     for file in changed:
         # Beside it first: a run that is killed leaves the old file or the new one.
-        beside, path = shlex.quote(f"{file.path}{_BESIDE}"), shlex.quote(file.path)
-        yield FileUploadCommand(io.BytesIO(file.content), f"{file.path}{_BESIDE}")
+        beside, path = shlex.quote(f"{file.path}{FRESH}"), shlex.quote(file.path)
+        yield FileUploadCommand(io.BytesIO(file.content), f"{file.path}{FRESH}")
         own = f"chown {file.owner}:{file.group} {beside} && chmod {file.mode:o} {beside}"
         yield StringCommand(f"{own} && mv -f {beside} {path}")
     start = [f"systemctl daemon-reload && systemctl enable -q {' '.join(units)} && systemctl restart {' '.join(units)}"]

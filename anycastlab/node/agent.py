@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-FRESH = ".anycastlab-new"
+FRESH = ".anycastlab-new"  # what a path ends in until the file, whole, takes its place
 SYSUSERS = "/etc/sysusers.d/"
 FRR_RELOAD_LOG = "/var/log/frr/frr-reload.log"
 _QTYPE_TXT = 16

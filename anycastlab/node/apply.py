@@ -9,12 +9,13 @@ from importlib import resources
 from typing import Any, Final
 
 from anycastlab.node import layout, timing
+from anycastlab.node.agent import FRESH
 from anycastlab.node.managed import ManagedFile
 from anycastlab.node.plan import Plan
 from anycastlab.site import Node, Site
 
 # Where a program waits until it may replace the present one; the same folder, so that the move is atomic.
-STAGED_PROGRAM: Final = f"{layout.ADGUARD_PROGRAM}.anycastlab-new"
+STAGED_PROGRAM: Final = f"{layout.ADGUARD_PROGRAM}{FRESH}"
 DNS_PORT: Final = 53
 
 

@@ -39,7 +39,7 @@ from anycastlab.node import (
     show,
     timing,
 )
-from anycastlab.node.agent import complaint
+from anycastlab.node.agent import FRESH, complaint
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.outside_text import one_line
@@ -151,8 +151,8 @@ def withdraw_script(node: Node, service: Service) -> str:
     tries = round(timing.ROUTE_GONE_LIMIT_S / timing.POLL_S)
     return (
         # Whole or not at all; where it cannot be written, a probe that is stopped keeps the link down as well.
-        f"{{ mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}.new"
-        f" && mv -f {layout.DRAINED}.new {layout.DRAINED}; }} 2>/dev/null || systemctl stop {layout.PROBE_UNIT}\n"
+        f"{{ mkdir -p {layout.STATE} && echo {layout.DRAINED_BY_DEPLOY} > {layout.DRAINED}{FRESH}"
+        f" && mv -f {layout.DRAINED}{FRESH} {layout.DRAINED}; }} 2>/dev/null || systemctl stop {layout.PROBE_UNIT}\n"
         f"ip link set dev {layout.LINK} down || exit 1\n"
         f"n=0; while {route}; do\n"
         f"  n=$((n + 1)); [ $n -le {tries} ] || {{\n"

@@ -17,6 +17,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import facts, keep, layout, operations, timing
+from anycastlab.node.agent import FRESH
 from anycastlab.node.facts import NodeState
 from anycastlab.node.keep import Record, Unit
 from anycastlab.run import tell
@@ -140,11 +141,11 @@ def script(node: Node, service: Service, removal: Removal) -> str:
     # A service that is to have its own files back must not run with ours meanwhile.
     lines += [f"systemctl stop -q {name} 2>/dev/null || true" for name, _ in removal.units]
     for path in map(shlex.quote, removal.restore):
-        lines.append(f"must cp -a {layout.ORIGINALS}{path} {path}.anycastlab-new")
-        lines.append(f"must mv -fT {path}.anycastlab-new {path}")
+        lines.append(f"must cp -a {layout.ORIGINALS}{path} {path}{FRESH}")
+        lines.append(f"must mv -fT {path}{FRESH} {path}")
     lines += [f"must rm -f -- {shlex.quote(path)}" for path in removal.delete]
     # What a deploy that was killed had written beside them.
-    beside = [shlex.quote(f"{path}.anycastlab-new") for path in (*removal.delete, *removal.restore)]
+    beside = [shlex.quote(f"{path}{FRESH}") for path in (*removal.delete, *removal.restore)]
     lines += [f"must rm -f -- {' '.join(beside)}"] if beside else []
     lines.append("must systemctl daemon-reload")
     if any(path.startswith(_NETWORKD_CONFIG) for path in removal.delete):

@@ -5,6 +5,7 @@ from functools import cache
 from pyinfra import host, inventory, logger
 from pyinfra.api import deploy
 
+from anycastlab.incus.facts import IncusInstance
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.base_image import base_image
 from anycastlab.lab.topology import Lab
@@ -117,7 +118,9 @@ def _set_up(site: Site, node: Node, serving: bool) -> None:
         if rebuild:
             # Nothing goes before its replacement is sure: what the new one gets is checked, its image is there.
             source = host.data.adguardhome_source
-            rehearse(name="Replacement", site=site, node=node, adguardhome_source=source)
+            present = host.get_fact(IncusInstance, instance=node.name, project=Lab(site.lab).project)
+            runs = present is not None and present["status"] == "Running"
+            rehearse(name="Replacement", site=site, node=node, adguardhome_source=source, runs=runs)
             base_image(name="Base image", image=host.data.image, release=host.data.image_release)
         moves = _moves(node)
         if serving and (rebuild or moves):

@@ -95,24 +95,26 @@ def _configure(
 
 
 @operation(is_idempotent=False)
-def rehearse(site: Site, node: Node, adguardhome_source: str = "auto") -> Generator[PyinfraCommand, None, None]:
+def rehearse(
+    site: Site, node: Node, adguardhome_source: str = "auto", runs: bool = True
+) -> Generator[PyinfraCommand, None, None]:
     """Make sure that a rebuilt `node` can be configured, before the present machine is withdrawn and deleted.
 
     Its resolver's program is obtained, secrets and certificate are made, and the present machine's own daemons check
-    what the new one would get (AdGuard Home's here, where there is no machine to ask). Otherwise a sentence, and the
-    machine stays in service.
+    what the new one would get (AdGuard Home's here, where no machine `runs` that could be asked). Otherwise a sentence,
+    and the machine stays in service.
     """
     if not context.state.is_executing:
         yield StringCommand("true")  # a dry run deletes nothing
         return
     try:
-        yield from _rehearse(site, node, adguardhome_source)
+        yield from _rehearse(site, node, adguardhome_source, runs)
     except AnycastlabError as error:
         yield FunctionCommand(fail, [str(error)], {})
 
 
-def _rehearse(site: Site, node: Node, source: str) -> Generator[PyinfraCommand, None, None]:
-    wanted, state = _look(site, node, source, True, False)
+def _rehearse(site: Site, node: Node, source: str, runs: bool) -> Generator[PyinfraCommand, None, None]:
+    wanted, state = _look(site, node, source, True, False, runs)
     binary = None
     if node.resolver == "adguardhome":
         machine = context.host.get_fact(facts.MachineFact) if state.present else _machine_of(node)
@@ -162,17 +164,21 @@ def withdraw_script(node: Node, service: Service) -> str:
     )
 
 
-def _look(site: Site, node: Node, source: str, executing: bool, new_key: bool) -> tuple[plan.Wanted, facts.NodeState]:
-    """The node as it should be and as it is; while executing, its resolver's program is obtained if it is needed."""
+def _look(
+    site: Site, node: Node, source: str, executing: bool, new_key: bool, runs: bool = True
+) -> tuple[plan.Wanted, facts.NodeState]:
+    """The node as it should be and as it is; while executing, its resolver's program is obtained if it is needed.
+
+    A machine that does not run is as good as none.
+    """
     resolver_binary.check_source(source)
     # What the machine must be asked about does not depend on it, only the content of a few files does.
     blank = _wanted(site, node, render.Machine(node.name, stub=True), None, executing, new_key)
     paths = [*layout.FOLDERS, *(file.path for file in blank.files)] + (
         [layout.ADGUARD_PROGRAM] if node.resolver == "adguardhome" else []
     )
-    state = context.host.get_fact(
-        facts.NodeFact, paths=tuple(paths), units=layout.UNITS, packages=layout.packages(node.resolver)
-    )
+    asked = {"paths": tuple(paths), "units": layout.UNITS, "packages": layout.packages(node.resolver)}
+    state = context.host.get_fact(facts.NodeFact, **asked) if runs else facts.NodeState()
     machine_type = ""
     if node.platform == "ssh" and not state.present:  # it let us in, so it is there
         raise answered_nothing(node)

@@ -142,12 +142,17 @@ class Household:
             yield from self._silent(name)
 
     def _silent(self, name: str) -> Iterator[str]:
-        silent = [a.question for a in self.asked if _is(a, "identity", name) and not a.ok]
-        if silent:
-            over = " and ".join(question.protocol.upper() for question in silent)
+        bad = [asked for asked in self.asked if _is(asked, "identity", name) and not asked.ok]
+        if silent := [asked for asked in bad if asked.records is None]:
             yield (
-                f"{name} gives other machines no answer at {silent[0].server}, port 53 over {over}. "
+                f"{name} gives other machines no answer at {_where(silent)}. "
                 "If it has a firewall, let DNS in there (with ufw: `ufw allow 53`)."
+            )
+        if others := [asked for asked in bad if asked.records is not None]:
+            who = repr(others[0].records[0]) if others[0].records else "somebody"
+            yield (
+                f"Other machines are answered by {who} at {_where(others)}, and not by {name}. Look for a second "
+                "resolver there (`ss -lnp 'sport = :53'`), and for a rule that sends DNS elsewhere."
             )
 
     def _internet(self) -> Iterator[str]:
@@ -237,6 +242,11 @@ def _pointer(site: Site) -> str | None:
         if any(pointer.endswith(f".{zone}") for zone in site.resolver.reverse_zones):
             return pointer
     return None
+
+
+def _where(asked: Sequence[Asked]) -> str:
+    over = " and ".join(each.question.protocol.upper() for each in asked)
+    return f"{asked[0].question.server}, port 53 over {over}"
 
 
 def _is(asked: Asked, kind: Kind, node: str) -> bool:

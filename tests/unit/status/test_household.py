@@ -66,13 +66,23 @@ def test_one_node_that_cannot_resolve_is_named() -> None:
     assert [c.partition(".")[0] for c in found.complaints()] == ["No internet name resolves through node02"]
 
 
-@pytest.mark.parametrize("answer", [None, ["node03"], []])
-def test_a_node_with_a_firewall_and_one_that_is_another_do_not_answer(answer: Records) -> None:
-    found = household({("identity", "node01"): answer, ("internet", "node01"): None})
+def test_a_node_with_a_firewall_does_not_answer() -> None:
+    found = household({("identity", "node01"): None, ("internet", "node01"): None})
     assert found.complaints() == [
         "node01 gives other machines no answer at 10.1.2.11, port 53 over UDP and TCP. If it has a firewall, let DNS "
         "in there (with ufw: `ufw allow 53`)."
     ]
+    assert not found.answers("node01")
+
+
+@pytest.mark.parametrize(("answer", "who"), [(["node03"], "'node03'"), ([], "somebody")])
+def test_another_who_answers_for_a_node_is_no_firewall(answer: list[str], who: str) -> None:
+    found = household({("identity", "node01"): answer, ("internet", "node01"): None})
+    (complaint,) = found.complaints()
+    assert complaint.startswith(
+        f"Other machines are answered by {who} at 10.1.2.11, port 53 over UDP and TCP, and not by node01."
+    )
+    assert "a second resolver there" in complaint
     assert not found.answers("node01")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Literal
+from typing import Final, Literal
 
 from anycastlab.routeros.packet import Actual, InterfaceLists, is_off
 from anycastlab.routeros.reading import Reading
@@ -21,6 +21,9 @@ Weight = Literal["exposes", "breaks", "may"]
 """`exposes`: with our rows the router would serve the internet, so nothing is written. `breaks`: as long as it is
 there, the service or its last resort does not work for somebody. `may`: depends on what cannot be seen in the row."""
 
+FEW: Final = 2
+"""So many rules that cannot be judged are told one by one."""
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -30,6 +33,8 @@ class Obstacle:
     means: str
     hint: str
     weight: Weight = "breaks"
+    judged: bool = True
+    """False: whether it does what `means` says hangs on matchers that cannot be read here, such as an address list."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.means} {self.hint}"
@@ -71,6 +76,19 @@ class Scene:
         if address in (str(site.service.address), str(site.service.address6)):
             return "the service address"
         return next((n.name for n in site.nodes if address in (str(n.address), str(n.address6))), "")
+
+
+def told(obstacles: Sequence[Obstacle]) -> list[str]:
+    """What a plan says of them. Rules that could not be judged share a line: a well-kept firewall has many of these."""
+    unjudged = [obstacle.where.partition(" chain=")[0] for obstacle in obstacles if not obstacle.judged]
+    if len(unjudged) <= FEW:
+        return [str(obstacle) for obstacle in obstacles]
+    notes = [str(obstacle) for obstacle in obstacles if obstacle.judged]
+    return [
+        *notes,
+        f"{len(unjudged)} rules of yours may be in the way of DNS, depending on matchers that cannot be read here: "
+        f"{', '.join(unjudged)}. `anycastlab router verify` says of each what it may catch.",
+    ]
 
 
 def at(menu: str, row: Actual) -> str:

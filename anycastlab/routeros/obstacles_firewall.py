@@ -9,7 +9,7 @@ from typing import Final
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import upstreams
-from anycastlab.routeros.obstacles import Obstacle, Scene, at, interface_towards
+from anycastlab.routeros.obstacles import Obstacle, Scene, at, connected, interface_towards
 from anycastlab.routeros.packet import ANYWHERE, Hit, Packet, Protocol, walk
 from anycastlab.routeros.reading import DEFAULT_ROUTES
 from anycastlab.routeros.rows_fallback import NAT
@@ -89,9 +89,12 @@ def nodes(scene: Scene) -> Iterator[Flow]:
         yield Flow(about, Packet(source, router, "udp", DNS, into=into, local=True), "local names fail there")
         for target, port in _upstreams(site.resolver.upstreams):
             protocol: Protocol = "udp" if port == DNS else "tcp"
-            out = site.router.wan_interface
+            # A resolver in the LAN or behind a VPN, or the router itself, is not asked by way of the provider.
+            local = any(interface.ip == target.network_address for interface, _ in connected(scene.reading))
+            out = "" if local else interface_towards(target.network_address, scene.reading) or site.router.wan_interface
+            packet = Packet(source, target, protocol, port, into=into, out=out, local=local)
             about = f"what {node.name} asks its upstream {target.network_address}"
-            yield Flow(about, Packet(source, target, protocol, port, into=into, out=out), "internet names fail there")
+            yield Flow(about, packet, "internet names fail there")
 
 
 def own(scene: Scene) -> Iterator[Flow]:
@@ -229,9 +232,8 @@ def _found(menu: str, hit: Hit, does: str, hint: str) -> tuple[str, str, Obstacl
     if hit.sure:
         obstacle = Obstacle(at(menu, hit.row), does, hint, "breaks")
     else:
-        obstacle = Obstacle(
-            at(menu, hit.row), f"depending on its other matchers and the rules before it, {does}", hint, "may"
-        )
+        means = f"depending on its other matchers and the rules before it, {does}"
+        obstacle = Obstacle(at(menu, hit.row), means, hint, "may", judged=False)
     return menu, hit.row.get(".id", ""), obstacle
 
 

@@ -10,7 +10,7 @@ from anycastlab.routeros.backup import Backup, desired_from
 from anycastlab.routeros.errors import PlanError
 from anycastlab.routeros.foreign import check_foreign
 from anycastlab.routeros.look_around import look_around
-from anycastlab.routeros.obstacles import Obstacle
+from anycastlab.routeros.obstacles import Obstacle, told
 from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.redirect import mends
@@ -32,7 +32,7 @@ class Planned:
     desired: tuple[Row, ...] = field(repr=False)
     reading: Reading
     obstacles: tuple[Obstacle, ...] = ()
-    """Rows of a person that undo ours; all of them are in the plan's notes, too."""
+    """Rows of a person that undo ours; the plan's notes tell of them, too."""
 
     @property
     def changes(self) -> bool:
@@ -61,7 +61,7 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     for obstacle in found:
         if obstacle.weight == "exposes":
             raise PlanError(f"Router {reading.host}: {obstacle.where}: {obstacle.means}", obstacle.hint, reading.host)
-    notes += [str(obstacle) for obstacle in found]
+    notes += told(found)
     planned = _planned([*desired, *given_back(reading.menus, originals or {}, desired)], reading, notes)
     back = handover.given_back(planned.plan, originals or {}, reading.menus)
     planned = replace(planned, plan=back, obstacles=found)

@@ -324,6 +324,32 @@ def test_what_does_no_harm_is_not_named(rows: dict[str, list[dict[str, str]]]) -
     assert [str(obstacle) for obstacle in found(rows)] == []
 
 
+@pytest.mark.parametrize(
+    ("upstream", "rule"),
+    [
+        ("10.1.1.1", {"chain": "forward", "action": "drop", "src-address": "10.1.2.0/24", "dst-address": "10.1.1.1"}),
+        ("10.1.1.9", {"chain": "forward", "action": "drop", "dst-address": "10.0.0.0/8", "out-interface-list": "WAN"}),
+    ],
+)
+def test_an_upstream_that_is_the_router_or_in_the_lan_is_not_asked_by_way_of_the_provider(
+    upstream: str, rule: dict[str, str]
+) -> None:
+    site = make_site()
+    site = site.model_copy(update={"resolver": site.resolver.model_copy(update={"upstreams": (upstream,)})})
+    assert look_around(site, reading({FILTER: [rule]})) == ()
+
+
+def test_rules_that_cannot_be_judged_share_a_line_of_the_plan() -> None:
+    """A firewall as MikroTik's guide has it: address lists all over, and a plan that can still be read."""
+    rules = [{"chain": "prerouting", "action": "drop", "dst-address-list": f"bad_{number}"} for number in range(4)]
+    notes = plan_site(make_site(), reading({RAW: rules})).plan.notes
+    (note,) = [note for note in notes if "may be in the way" in note]
+    assert note.startswith("4 rules of yours may be in the way of DNS")
+    assert f"{RAW} *21, {RAW} *22, {RAW} *23, {RAW} *24." in note
+    notes = plan_site(make_site(), reading({RAW: rules[:1]})).plan.notes
+    assert any(note.startswith(f"{RAW} *21 chain=prerouting action=drop: depending on") for note in notes)
+
+
 def test_our_own_rows_are_never_in_the_way() -> None:
     guard = {"chain": "input", "action": "drop", "comment": "anycastlab:wan-guard:udp", "in-interface": "ether1-wan"}
     redirect = {**FORCED, "dst-address": "10.1.9.53", "comment": "anycastlab:redirect:udp"}

@@ -12,7 +12,7 @@ from anycastlab.commands.confirm import confirm, yes_option
 from anycastlab.commands.options import data_option, inventory_option, parse_data, sudo_password_chosen
 from anycastlab.run import outside, show
 from anycastlab.run.colours import coloured
-from anycastlab.run.story import Machine, Story, closing
+from anycastlab.run.story import Machine, Story, closing, sentence
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -53,8 +53,8 @@ def down(inventory: str, data: tuple[str, ...], yes: bool, verbose: bool, names:
     story, code = _run(inventory, TEARDOWN, data, (), ["-y", *(["-v"] if verbose else [])], verbose=verbose)
     if code == OK:
         changed = ", ".join(machine.name for machine in story.changed())
-        removed = f"What was ours is removed from {changed}." if changed else "There was nothing to remove."
-        for text in story.closings or [removed]:
+        removed = f"What was ours is removed from {changed}" if changed else "There was nothing to remove"
+        for text in (sentence([story.outcome or removed]), *story.closings):
             click.echo(text)
     return code
 

@@ -160,7 +160,7 @@ def _clear(host: Host, lab: Lab, images: bool, pool: bool) -> None:
     there = labs.clear_lab(_rest(host, lab), lab, images=images, pool=pool)
     if there.foreign:
         raise labs.left_alone(lab, there.foreign)
-    tell.closing(f"The lab {lab.name} is removed.")
+    tell.outcome(f"the lab {lab.name} is removed")
 
 
 def _refuse(_: Host, sentence: str) -> None:

@@ -137,6 +137,18 @@ def test_a_plan_is_short_and_whole_with_diff(home: Path) -> None:
     assert run(home, "plan", "--json").stdout.startswith('{"plan": [{')
 
 
+def test_down_says_from_what_it_removed_before_anything_else(home: Path) -> None:
+    write(home, QUICK, 'tell.closing("The rows as they were: backup.json")')
+    text = (home / "deploy.py").read_text().replace('answered(name="Check | answers")', "")
+    (home / "teardown.py").write_text(text)
+    done = run(home, "down", "-y")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "What was ours is removed from node01, node02.",
+        "The rows as they were: backup.json",
+    ]
+
+
 def test_an_error_on_every_machine_is_said_once(home: Path) -> None:
     write(home, FAILING)
     done = run(home, "up")

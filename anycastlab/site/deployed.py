@@ -62,7 +62,7 @@ def differences(record: Settings, site: Site, node: Node) -> dict[str, tuple[Any
 
 def said(found: Mapping[str, tuple[Any, Any]], who_says: str = "the files say") -> str:
     """`deployed with layout=flat, the files say routed`, for what `differences` found."""
-    return "deployed with " + ", ".join(_said(key, *both, who_says) for key, both in sorted(found.items()))
+    return "deployed with " + "; ".join(_said(key, *both, who_says) for key, both in sorted(found.items()))
 
 
 def notes(records: Mapping[str, Settings], site: Site) -> list[str]:

@@ -37,7 +37,7 @@ def test_a_home_that_is_as_its_files_say_needs_no_word() -> None:
         ({"service_address6": "fd00:10:1:9::53"}, "service_address6=fd00:10:1:9::53, the files say none"),
         ({"resolver": "unbound"}, "deployed with resolver=unbound, the files say adguardhome"),
         ({"upstreams": ["203.0.113.9"]}, "deployed with other upstreams than the files say"),
-        ({"node_asn": 65054, "dot": True}, "dot=True, the files say False, node_asn=65054, the files say 65053"),
+        ({"node_asn": 65054, "dot": True}, "dot=True, the files say False; node_asn=65054, the files say 65053"),
     ],
 )
 def test_a_run_with_other_settings_is_told_and_looked_for(changes: dict[str, Any], said: str) -> None:

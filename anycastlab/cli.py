@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from anycastlab import __version__, first_moments
+from anycastlab import __version__, first_moments, standard_output
 
 OK, ERROR, PENDING, INTERRUPTED = 0, 1, 2, 130
 
@@ -78,7 +78,13 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: runs a subcommand and turns every expected failure into one sentence and an exit code."""
-    sys.exit(run(arguments))
+    output = standard_output.take()
+    code = run(arguments)
+    trouble = output.finish() if output else None
+    # What could not be written is no success, whatever the command made of it; one that told it itself has said ERROR.
+    if isinstance(trouble, standard_output.Unwritable) and code != ERROR:
+        code = _tell_unwritable(trouble)
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -92,6 +98,8 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Stopped by Ctrl-C.", err=True)
         return INTERRUPTED
+    except standard_output.Unwritable as error:
+        return _tell_unwritable(error)
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough; a traceback at exit would help nobody.
         sys.stderr.close()
@@ -99,10 +107,7 @@ def run(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        click.echo(
-            f"{click.style('Error:', fg='red', bold=True)} Not all could be written: {error.strerror}.", err=True
-        )
-        return ERROR
+        return _tell_unwritable(error)
     except Exception as error:
         # Importing here keeps `anycastlab --help` free of pyinfra's start-up time. Its errors are ours' base, and
         # sentences as well.
@@ -110,6 +115,14 @@ def run(arguments: list[str] | None = None) -> int:
 
         if not isinstance(error, PyinfraError):
             raise
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
-        return ERROR
+        return _tell(str(error))
     return result if isinstance(result, int) else OK
+
+
+def _tell(error: str) -> int:
+    click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
+    return ERROR
+
+
+def _tell_unwritable(error: OSError) -> int:
+    return _tell(f"Not all could be written: {error.strerror}.")

@@ -7,7 +7,6 @@ one looks at when things are broken.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from anycastlab.errors import AnycastlabError
 from anycastlab.node import layout
 from anycastlab.outside_text import one_line
 from anycastlab.probe.config import ProbeConfig
+from anycastlab.stored import parse_json
 
 Run = Callable[[str, Sequence[str]], tuple[int | None, str]]
 Each = Callable[[Callable[[str], "NodeProbe"], Sequence[str]], Iterable["NodeProbe"]]
@@ -42,7 +42,11 @@ CLAIM_MIN = 1
 # Prints the state, the node's clock, `drained` with the flag's first line if it is there, and `claimed` if it is.
 _FLAG = f'[ ! -e {DRAIN_PATH} ] || echo "drained $(head -c 200 {DRAIN_PATH} | head -n 1)"'
 _CLAIM = f"find {CLAIM_PATH} -mmin -{CLAIM_MIN} -printf 'claimed\\n' 2>/dev/null"
-READ_COMMAND = f"head -c {MOST_STATE} {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; {_CLAIM}; }}; :"
+# Root reads what the probe's user wrote: so much, and not for long, whatever lies there.
+READ_LIMIT_S = 2  # seconds
+READ_COMMAND = (
+    f"timeout {READ_LIMIT_S} head -c {MOST_STATE} {STATE_PATH} && echo && date +%s.%N && {{ {_FLAG}; {_CLAIM}; }}; :"
+)
 # What the flag says, so that a deploy, which drains for itself, does not put back what a person took out.
 DRAINED_BY_OPERATOR = "operator"
 
@@ -114,8 +118,8 @@ def read_state(run: Run, node: str) -> NodeProbe:
 def parse_state(node: str, lines: Sequence[str]) -> NodeProbe:
     """What `READ_COMMAND` printed on a node. Pure."""
     try:
-        raw, node_time = json.loads(lines[0]), float(lines[1])
-    except (IndexError, ValueError, RecursionError):
+        raw, node_time = parse_json(lines[0], MOST_STATE), float(lines[1])
+    except (IndexError, ValueError):
         return NodeProbe(node, "unknown", reason="the probe has not written its state; is anycastlab-probe running?")
     claimed = lines[2:][-1:] == ["claimed"]
     drained = any(line.startswith("drained") for line in lines[2:3])
@@ -130,7 +134,7 @@ def parse_state(node: str, lines: Sequence[str]) -> NodeProbe:
             )
             return NodeProbe(node, "unknown", cause="stopped", reason=reason, **flags)
         return replace(_parse(node, raw, node_time), **flags)
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError):
         reason = f"{STATE_PATH} is none of this version's probe; is anycastlab-probe running, and as deployed?"
         return NodeProbe(node, "unknown", reason=reason, **flags)
 
@@ -222,9 +226,9 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float) -> NodeProbe:
         last = entry["last"] or {}
         since = last.get("age_s")
         questions[name] = Question(
-            entry["good"],
+            _good(entry["good"]),
             one_line(str(last.get("outcome", ""))),
-            last.get("latency_s"),
+            _number(last.get("latency_s")),
             one_line(str(last.get("detail", ""))),
             None if since is None else max(0.0, float(since) + node_time - float(raw["written"])),
         )
@@ -235,10 +239,22 @@ def _parse(node: str, raw: Mapping[str, Any], node_time: float) -> NodeProbe:
         cause=one_line(str(raw["cause"])),
         reason=one_line(str(raw["reason"])),
         since_s=max(0.0, node_time - float(raw["since"])),
-        p95_s=raw["p95_s"],
+        p95_s=_number(raw["p95_s"]),
         questions=questions,
         problems={one_line(str(key)): one_line(str(text)) for key, text in raw["problems"].items()},
     )
+
+
+def _number(value: object) -> float | None:
+    if value is not None and type(value) not in (int, float):
+        raise ValueError(value)
+    return None if value is None else float(cast(float, value))
+
+
+def _good(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(value)
+    return value
 
 
 def _state(word: object) -> State:

@@ -29,15 +29,33 @@ class Damaged(ValueError):  # noqa: N818  (a state of a file)
 
 def read_json(path: Path, most: int = MOST) -> Any:
     """The JSON document in a file; raises Damaged, or OSError (FileNotFoundError where there is none)."""
-    with opened(path) as file:
-        content = file.read(most + 1)
+    return parse_json(_read(path, most), most)
+
+
+def read_text(path: Path, most: int = MOST) -> str:
+    """The UTF-8 text in a file; raises Damaged, or OSError."""
+    content = _read(path, most)
     if len(content) > most:
         raise Damaged(f"it is larger than {most >> 10} KiB")
-    return parse_json(content)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Damaged("it is no text") from None
 
 
-def parse_json(content: bytes | str) -> Any:
-    """The value that JSON text stands for; raises Damaged. Numbers without end are none (RFC 8259, 6)."""
+def _read(path: Path, most: int) -> bytes:
+    """One octet more than may be, so that one sees whether there was more."""
+    with opened(path) as file:
+        return file.read(most + 1)
+
+
+def parse_json(content: bytes | str, most: int = MOST) -> Any:
+    """The value that JSON text stands for, which a file or another machine gave; raises Damaged, a ValueError.
+
+    `most` is octets, of a text characters. Numbers without end are none (RFC 8259, 6).
+    """
+    if len(content) > most:
+        raise Damaged(f"it is larger than {most >> 10} KiB")
     if not content.strip():
         raise Damaged("it is empty")
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from anycastlab.stored import parse_json
 
 DEFAULT_INVENTORY = "inventory/lab.py"
 
@@ -72,7 +73,7 @@ def _parsed(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     # JSON knows no "007" and no "+1", which are numbers to pyinfra.
-    for read in (int, json.loads):
+    for read in (int, parse_json):
         with contextlib.suppress(ValueError):
             value: object = read(text)
             return value

@@ -6,13 +6,13 @@ it to the IPv4 tables (`bridge-nf-call-iptables`), which Docker also switches on
 
 from __future__ import annotations
 
-import json
+from anycastlab.stored import parse_json
 
 
 def forward_policy_drops(nft_chains: str) -> bool:
     """Reads `nft --json list chains`: any IPv4 or inet chain in the forward hook whose policy is drop."""
     try:
-        entries = json.loads(nft_chains)["nftables"]
+        entries = parse_json(nft_chains)["nftables"]
     except (ValueError, KeyError, TypeError):
         return False
     return any(

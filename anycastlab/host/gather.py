@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import grp
-import json
 import os
 import platform
 import pwd
@@ -21,6 +20,7 @@ from anycastlab.host.doctor import HostFacts
 from anycastlab.host.limits import INCUS_QUESTION_TIMEOUT_S, KERNEL_TRIAL_TIMEOUT_S
 from anycastlab.host.requirements import INCUS, PROGRAM_DIRECTORIES, TOOLS, Requirement
 from anycastlab.incus import ports
+from anycastlab.stored import parse_json
 
 ADMIN_GROUP: Final = "incus-admin"
 
@@ -115,7 +115,7 @@ def ask_incus(path: str) -> Any:
             timeout=INCUS_QUESTION_TIMEOUT_S,
             check=True,
         )
-        return json.loads(done.stdout)
+        return parse_json(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 

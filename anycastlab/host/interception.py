@@ -6,12 +6,12 @@ measures the interceptor. The check runs where the questions are asked from: ins
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from anycastlab.host.doctor import Finding, Severity
 from anycastlab.host.limits import INTERCEPTION_WAIT_S
+from anycastlab.stored import parse_json
 
 NOWHERE: Final = "198.51.100.53"
 """In TEST-NET-2 (RFC 5737): routed nowhere, so nobody can have a reason to answer from it."""
@@ -46,7 +46,7 @@ def intercepted(run: Run) -> Finding | None:
     """None when nobody answered; otherwise the finding (also when the check itself could not be made)."""
     code, output = run(["python3", "-c", _QUESTION, NOWHERE, str(INTERCEPTION_WAIT_S)])
     try:
-        answered = bool(json.loads(output)["answered"]) if code == 0 else None
+        answered = bool(parse_json(output)["answered"]) if code == 0 else None
     except (ValueError, KeyError, TypeError):
         answered = None
     if answered is None:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.host.errors import HostError
 from anycastlab.host.setup import Step
 from anycastlab.paths import state_dir
@@ -34,10 +34,12 @@ def note(step: Step) -> None:
 def read() -> list[dict[str, str]]:
     """All steps so far, the oldest first. Raises HostError for a record that is damaged."""
     try:
-        entries = json.loads(path().read_text(encoding="utf-8"))
+        entries = stored.read_json(path())
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise HostError(*_damaged(str(error.strerror))) from None
+    except stored.Damaged as error:
         raise HostError(*_damaged(str(error))) from None
     if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries):
         raise HostError(*_damaged("it is no list of steps"))

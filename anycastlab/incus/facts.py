@@ -7,13 +7,15 @@ it stands for does not exist. Something that is not there is None.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from pyinfra.api import FactBase, QuoteString, StringCommand
 from pyinfra.api.exceptions import FactProcessError
+
+from anycastlab.outside_text import one_line
+from anycastlab.stored import parse_json
 
 Object = dict[str, Any]
 
@@ -36,9 +38,9 @@ class _ApiFact(FactBase[Object | None]):
     def process(self, output: Iterable[str]) -> Object | None:
         text = "\n".join(output)
         try:
-            parsed = json.loads(text)
+            parsed = parse_json(text)
         except ValueError as error:
-            raise FactProcessError(f"the Incus server did not answer with JSON but {text[:80]!r}") from error
+            raise FactProcessError(f"the Incus server did not answer with JSON but: {one_line(text, 80)}") from error
         return parsed if isinstance(parsed, dict) else None
 
 

@@ -334,7 +334,7 @@ class Agent:
         answer = self._run(["vtysh", "-c", command])
         try:
             found = json.loads(answer.stdout or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

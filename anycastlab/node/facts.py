@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, Final
 from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
+from anycastlab import stored
 from anycastlab.node import architecture, elf, frr_config, layout, ports
 from anycastlab.node.architecture import Evidence
 from anycastlab.shell_fact import ShellFact, asked
@@ -96,7 +96,8 @@ class NodeFact(ShellFact[NodeState]):
         try:
             return parse(output)
         except (ValueError, KeyError, IndexError, RecursionError) as error:
-            raise FactProcessError(f"the node's state cannot be read ({error})") from error
+            why = str(error) if isinstance(error, stored.Damaged) else "its answer is not understood"
+            raise FactProcessError(f"the node's state cannot be read: {why}") from error
 
 
 class ServingFact(ShellFact[bool]):
@@ -209,6 +210,9 @@ class ContentFact(ShellFact[dict[str, str]]):
         return {path: _decoded(text) for path, _, text in (line.partition("\t") for line in output)}
 
 
+# Octets of a record of ours: the one of what was on the node before has a line per file. One more is read, to see more.
+_MOST_RECORD: Final = 1 << 20
+_MOST_READ: Final = _MOST_RECORD + 1
 _UNIT_PROPERTIES: Final = "Id,ActiveState,UnitFileState,LoadState,NeedDaemonReload"
 
 
@@ -241,8 +245,8 @@ ip -o address show dev {layout.LINK} 2>/dev/null | while read -r _ _ _ a _; do s
 ip -o -4 address show 2>/dev/null | while read -r _ i _ a _; do say address "$i $a"; done
 for i in /sys/class/net/*; do [ ! -d "$i" ] || say interface "${{i##*/}}"; done
 [ ! -e {layout.DRAINED} ] || say drained "$(head -c 200 {layout.DRAINED} | head -n1)"
-[ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(b64 < {layout.ORIGINALS_INDEX})"
-[ ! -e {layout.APPLIED} ] || say applied "$(b64 < {layout.APPLIED})"
+[ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(head -c {_MOST_READ} {layout.ORIGINALS_INDEX} | b64)"
+[ ! -e {layout.APPLIED} ] || say applied "$(head -c {_MOST_READ} {layout.APPLIED} | b64)"
 [ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(b64 < {layout.ADGUARD_CONFIG})"
 {ports.script()}
 say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
@@ -279,7 +283,7 @@ def parse(lines: list[str]) -> NodeState:
             one[key] = value
     if one.get("present") != "1":
         return NodeState()
-    applied = json.loads(_decoded(one.get("applied", "")) or "{}")
+    applied = _record(one["applied"], layout.APPLIED) if "applied" in one else {}
     return NodeState(
         present=True,
         hostname=one["hostname"],
@@ -300,13 +304,24 @@ def parse(lines: list[str]) -> NodeState:
         interfaces=frozenset(many["interface"]),
         addresses=tuple((words[0], words[-1]) for words in map(str.split, many["address"])),
         drained_by=one.get("drained"),
-        applied={str(key): str(value) for key, value in applied.items()} if isinstance(applied, dict) else {},
+        applied={str(key): str(value) for key, value in applied.items()},
         root=one.get("uid", "0") == "0",
-        originals=json.loads(_decoded(one["originals"])) if "originals" in one else {},
+        originals=_record(one["originals"], layout.ORIGINALS_INDEX) if "originals" in one else {},
         held=ports.parse(many["socket"], many["holder"]),
         adguard_yaml=_decoded(one["adguard"]) if "adguard" in one else None,
         running_config=_decoded(one.get("running", "")),
     )
+
+
+def _record(encoded: str, path: str) -> dict[str, Any]:
+    """What we wrote down on the node. One that says nothing is damaged, which is not as if there were none."""
+    try:
+        found = stored.parse_json(_decoded(encoded), _MOST_RECORD)
+    except stored.Damaged as error:
+        raise stored.Damaged(f"{path} is damaged: {error}") from None
+    if not isinstance(found, dict) or not found:
+        raise stored.Damaged(f"{path} is damaged: it is {stored.shown(found) if found else 'empty'}")
+    return found
 
 
 def _evidence(one: Mapping[str, str]) -> Evidence:

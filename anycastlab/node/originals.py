@@ -18,13 +18,17 @@ import subprocess
 import sys
 from typing import Any
 
+MOST_RECORD = 1 << 20
+"""Octets of the record: it has a line per file."""
+
+_KINDS = {"files": dict, "folders": list, "units": dict, "users": dict, "settings": dict}
+
 
 def remember(order: dict[str, Any], root: str = "") -> None:
     """Record what is not recorded yet. `order` is what `keep.order` makes; `root` is a folder instead of `/`."""
     index = root + order["index"]
     try:
-        with open(index, encoding="utf-8") as file:
-            record: dict[str, Any] = json.load(file)
+        record = _known(index)
     except FileNotFoundError:
         record = {"files": {}, "folders": [], "units": {}, "users": {}, "settings": {}}
     kept = root + order["folder"]
@@ -50,6 +54,22 @@ def remember(order: dict[str, Any], root: str = "") -> None:
         out.flush()
         os.fsync(out.fileno())
     os.replace(f"{index}.new", index)
+
+
+def _known(index: str) -> dict[str, Any]:
+    """The record so far. Raises FileNotFoundError, and ValueError for one that is damaged: it is not begun afresh, or
+    our own files would be taken for the owner's."""
+    with open(index, "rb") as file:
+        content = file.read(MOST_RECORD + 1)
+    try:
+        if len(content) > MOST_RECORD:
+            raise ValueError
+        record: dict[str, Any] = json.loads(content)
+        if any(type(record[key]) is not kind for key, kind in _KINDS.items()):
+            raise ValueError
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{index} is damaged; move it away to begin a new one") from None
+    return record
 
 
 def _missing_folders(path: str, root: str) -> list[str]:
@@ -101,6 +121,7 @@ def main(order: dict[str, Any]) -> int:
     try:
         remember(order)
     except (OSError, ValueError) as error:
-        print(f"{order['name']}: what was there before cannot be kept: {error}.", file=sys.stderr)
+        why = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) and error.filename else error
+        print(f"{order['name']}: what was there before cannot be kept: {why}.", file=sys.stderr)
         return 1
     return 0

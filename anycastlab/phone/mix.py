@@ -8,6 +8,8 @@ default), `"nxdomain"`, or `"any"` (an answer or NXDOMAIN). Plain list: one `NAM
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,6 +23,7 @@ BUILT_IN = ("lab", "home")
 KINDS = ("popular", "uncached", "local", "other")
 _KEYS = {"name", "type", "kind", "count", "expect"}
 _MOST_COUNT = 1000
+MOST_LIST = 16 << 20  # octets of a file of names: more than a million of them
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,28 @@ def load(source: str) -> Mix:
         text = resources.files("anycastlab.phone").joinpath("mixes", f"{source}.json").read_text("utf-8")
         return parse_json(source, text)
     try:
-        text = Path(source).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = _text(Path(source))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise MixError(
-            f"Cannot read the list of names {source}: {error}.",
+            f"Cannot read the list of names {source}: {why}.",
             f"Name a file, or one of the built-in mixes: {', '.join(BUILT_IN)}.",
         ) from None
     return parse_json(source, text) if source.endswith(".json") else parse_list(source, text)
+
+
+def _text(path: Path) -> str:
+    """The text of a file; raises OSError, and ValueError with the reason it is none."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        content = file.read(MOST_LIST + 1)
+    if len(content) > MOST_LIST:
+        raise ValueError(f"it is larger than {MOST_LIST >> 20} MiB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("it is no text") from None
 
 
 def parse_list(name: str, text: str) -> Mix:
@@ -98,8 +116,9 @@ def parse_json(name: str, text: str) -> Mix:
     """The JSON form; raises MixError that names the entry."""
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise MixError(f"{name} is not JSON: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        why = f"{error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        raise MixError(f"{name} is not JSON: {why}.") from None
     names = document.get("names") if isinstance(document, dict) else None
     if not isinstance(names, list):
         raise MixError(f'{name} has no list "names".', 'Start with {"names": [{"name": "www.example.org"}]}.')

@@ -257,8 +257,9 @@ def from_json(text: str) -> ProbeConfig:
     """Parse and check; raises `ConfigError`."""
     try:
         raw = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"probe configuration is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
+        raise ConfigError(f"probe configuration is {why}") from None
     config = _decode(ProbeConfig, raw, "")
     assert isinstance(config, ProbeConfig)
     return config

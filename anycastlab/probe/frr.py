@@ -169,7 +169,7 @@ def judge(replies: Sequence[str]) -> Route:
 def _judge(reply: str) -> Route:
     try:
         entry: Any = json.loads(reply or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return Route.ABSENT  # "% Network not in table", "BGP instance not found"
     if not isinstance(entry, dict) or not entry.get("paths"):
         return Route.ABSENT

@@ -26,12 +26,14 @@ from pyinfra.connectors.base import BaseConnector, ConnectorData, DataMeta
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from typing_extensions import Unpack, override
 
+from anycastlab.outside_text import one_line
 from anycastlab.paths import state_dir
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
 from anycastlab.routeros.errors import NoCredentials, RouterError, RouterUnreachable
 from anycastlab.routeros.limits import API_PORT, API_TLS_PORT, APPEAR_INTERVAL_S, APPEAR_TIMEOUT_S
 from anycastlab.routeros.reading import read_many
+from anycastlab.stored import parse_json
 
 if TYPE_CHECKING:
     from pyinfra.api.arguments import ConnectorArguments
@@ -208,10 +210,10 @@ class RouterOSConnector(BaseConnector):
 def _parse(text: str) -> tuple[list[list[str]], bool]:
     """The commands, and whether they came as a list of commands."""
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except ValueError as error:
         raise RouterError(
-            f"{text[:60]!r} is no router command.", 'Write a JSON list: ["/ip/address/print"].'
+            f"{one_line(text, 60)} is no router command.", 'Write a JSON list: ["/ip/address/print"].'
         ) from error
     if _is_command(parsed):
         return [parsed], False

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from anycastlab.routeros.reading import VERSION_COMMAND, reading_commands
 from anycastlab.routeros.wire import Reply
+from anycastlab.stored import parse_json
 
 
 class RouterVersion(FactBase[str | None]):
@@ -49,6 +50,6 @@ class RouterMenus(FactBase[list[list[Reply] | None] | None]):
 
 def _json(line: str) -> Any:
     try:
-        return json.loads(line)
+        return parse_json(line)
     except ValueError as error:
-        raise FactProcessError(f"not JSON: {line[:60]!r}") from error
+        raise FactProcessError(f"The router's answer cannot be read: {error}.") from error

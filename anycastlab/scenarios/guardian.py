@@ -147,9 +147,14 @@ def heal(lab: str, say: Callable[[str], None]) -> None:
     """Undo what an earlier run left, if it did; call it with the lock held."""
     for path, what in ((record_path(lab), "a fault"), (settings_path(lab), "settings")):
         try:
-            text = path.read_text("utf-8")
+            text = stored.read_text(path)
         except FileNotFoundError:
             continue
+        except stored.Damaged as error:
+            raise ScenarioError(
+                f"The record of an unfinished fault, {path}, is damaged: {error}.",
+                "Put the lab back with `anycastlab up`, then remove that file.",
+            ) from None
         say(f"undoing {what} that an earlier run left behind")
         try:
             stage, actions = parse(text)

@@ -6,7 +6,6 @@ fetched at the end. Nothing is sent over our own connection while a run is on.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +29,7 @@ from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.scenarios.model import PhoneUse
 from anycastlab.scenarios.stage import CLIENT, ROUTER, Stage
 from anycastlab.site import Site
+from anycastlab.stored import parse_json
 
 _PHONE_PROGRAM = "/usr/local/lib/anycastlab/phone.pyz"
 _PARTS = ((CLIENT, "phone"), (ROUTER, "routes"))
@@ -99,14 +99,14 @@ class Recorder:
             raise ScenarioError(f"The phone on {CLIENT} recorded nothing: {said}.")
         try:
             queries = tuple(records.read_jsonl(StringIO(self._fetch(CLIENT, "queries"))))
-            document = json.loads(summary)
+            document = parse_json(summary)
+            changes = announcements(self._fetch(ROUTER, "routes"), self.stage.site)
         except (PhoneError, ValueError) as error:
             raise ScenarioError(
                 f"The phone's records cannot be read: {error}", "Is the lab's phone older than this command? Deploy."
             ) from None
-        changes = self._fetch(ROUTER, "routes")
         self.clean()
-        return Recording(asked(queries), document, announcements(changes, self.stage.site))
+        return Recording(asked(queries), document, changes)
 
     def clean(self) -> None:
         """End the instruments if they still run, and remove their files. Never raises: they end by themselves too."""
@@ -170,8 +170,10 @@ def announcements(changes: str, site: Site) -> tuple[Announcement, ...]:
     for line in changes.splitlines():
         if not line.strip():
             continue
-        seen = json.loads(line)
-        hops = {names[hop] for hop in seen["hops"] if hop in names}
+        seen = parse_json(line)
+        if not isinstance(seen, dict) or type(seen.get("time_ns")) is not int or not isinstance(seen.get("hops"), list):
+            raise ValueError("a line of the router's routes is none")
+        hops = {names[hop] for hop in map(str, seen["hops"]) if hop in names}
         for name in names.values():
             if state.get(name) is not (now := name in hops):
                 state[name] = now

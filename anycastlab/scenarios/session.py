@@ -40,7 +40,8 @@ Say = Callable[[str], None]
 
 # Says `LEVEL` of the probe's hold-down; starts a probe whose memory of withdrawals is longer than one anew.
 _FORGET = """
-level=$(python3 -c 'import json; print(json.load(open("/run/anycastlab/probe.json"))["hold_down"]["level"])' || echo 1)
+level=$(head -c 262144 /run/anycastlab/probe.json |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["hold_down"]["level"])' || echo 1)
 [ "$level" = 0 ] && exit 0
 systemctl stop {unit} && rm -f /run/anycastlab/probe.json && systemctl start {unit} && echo forgotten
 """.strip().replace("{unit}", layout.PROBE_UNIT)

@@ -16,6 +16,7 @@ from anycastlab.outside_text import one_line
 from anycastlab.site.load import NODE_SETTINGS, SITE_SETTINGS, Machines
 from anycastlab.site.model import Node, Site
 from anycastlab.site.settings import SECRETS
+from anycastlab.stored import Damaged, parse_json
 
 MOST_BYTES = 1 << 20  # of a record that is read back; a blocklist of some ten thousand names fits
 _SHOWN = 60  # characters of a value that a sentence shows
@@ -43,8 +44,8 @@ def to_json(site: Site, node: Node) -> str:
 def parse(text: str) -> dict[str, Any]:
     """A record that was read back; empty for what is none: a node that was deployed by an older version has none."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text, MOST_BYTES)
+    except Damaged:
         return {}
     known = (SITE_SETTINGS.keys() | NODE_SETTINGS.keys()) - SECRETS
     return {key: value for key, value in found.items() if key in known} if isinstance(found, dict) else {}

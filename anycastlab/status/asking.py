@@ -10,6 +10,7 @@ from anycastlab.outside_text import name, one_line
 from anycastlab.site import Site
 from anycastlab.status import ask
 from anycastlab.status.household import Household, questions
+from anycastlab.stored import parse_json
 
 LAB_CLIENT = "client01"
 
@@ -34,7 +35,7 @@ def ask_from(site: Site, run: RunOnClient, wires: list[list[str]]) -> tuple[list
         reason = (output.strip().splitlines() or ["no response"])[-1]
         return [None] * len(wires), f"the lab's client cannot ask: {reason}"
     try:
-        answers = json.loads((output.strip().splitlines() or [""])[-1])
+        answers = parse_json((output.strip().splitlines() or [""])[-1])
     except ValueError:  # a machine that is planned and not there yet says nothing
         return [None] * len(wires), "the lab's client cannot ask: no response"
     return [_answer(each) for each in answers], None

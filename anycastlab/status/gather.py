@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
 from anycastlab.status.household import Household, questions
 from anycastlab.status.model import NodeStatus, RouterStatus, ServiceStatus, Status
+from anycastlab.stored import Damaged, parse_json
 
 # One script per node, so that one round trip tells everything: lines of a word, a tab and what was found out. A part
 # that fails leaves its line empty, and `timeout` keeps a frozen daemon from holding up the rest. The resolver is the
@@ -150,7 +150,7 @@ def _version(text: str) -> str | None:
 def _json(text: str, empty: Any) -> Any:
     """The JSON in `text` if it is of the kind of `empty`, else `empty`: a daemon that is down prints an error line."""
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
+        value = parse_json(text)
+    except Damaged:
         return empty
     return value if isinstance(value, type(empty)) else empty

@@ -6,7 +6,6 @@ its set-up: BGP connects, the probe makes sure, the router takes the route.
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Generator
@@ -19,6 +18,7 @@ from anycastlab.node import layout
 from anycastlab.shell_fact import ShellFact, asked
 from anycastlab.site import Node, Site
 from anycastlab.status.check import complaints_of, failed
+from anycastlab.stored import parse_json
 
 # Seconds: FRR's first announcement takes 5 after a start, a session that met a restarting router up to 15 more.
 ANNOUNCED_LIMIT_S = 45.0
@@ -45,7 +45,7 @@ class AnnouncedFact(ShellFact[bool]):
             return True
         prefix, document = output[0], "".join(output[1:])
         try:
-            return prefix in json.loads(document).get("advertisedRoutes", {})
+            return prefix in parse_json(document).get("advertisedRoutes", {})
         except ValueError:
             return False
 

@@ -5,10 +5,10 @@ The router shows nothing of a session that never came up, such as one refused fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from anycastlab.site import Node
+from anycastlab.stored import parse_json
 
 RunOnNode = Callable[[Node, Sequence[str]], str]
 """Runs a command on a node and returns what it printed; empty when that was not possible."""
@@ -29,7 +29,7 @@ def last_error(document: str, neighbor: str) -> str | None:
     The last *reset* is no cause: after a change of the password, for one, it says that BFD went down.
     """
     try:
-        peer = json.loads(document)[neighbor]
+        peer = parse_json(document)[neighbor]
     except (ValueError, KeyError, TypeError):
         return None
     said = peer.get("lastNotificationReason")

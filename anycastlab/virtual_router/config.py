@@ -137,7 +137,7 @@ class Config:
         """Raises ConfigError."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"not JSON: {error}") from error
         if not isinstance(data, dict):
             raise ConfigError("not a JSON object")

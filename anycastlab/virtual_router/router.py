@@ -169,7 +169,7 @@ class Router:
         if self._file is not None and self._file.exists():
             try:
                 store.load(json.loads(self._file.read_text(encoding="utf-8", errors="surrogateescape")))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise StateError(f"{self._file} is damaged ({error}); remove it to start afresh") from error
         else:
             self._first_rows()

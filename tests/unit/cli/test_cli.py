@@ -139,9 +139,33 @@ def test_where_incus_is_gone_nobody_blames_a_group() -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("scenario", "list", "--json"), ("scenario", "list")])
-def test_output_that_cannot_be_written_is_a_sentence(arguments: tuple[str, ...]) -> None:
+# Each writes in another way: click's help, click.echo, rich, and argparse, which says nothing of what it cannot write.
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["setup", "--show-undo"], ["scenario", "list"], ["phone", "--help"]],
+    ids=" ".join,
+)
+def test_output_that_cannot_be_written_is_one_sentence(arguments: list[str]) -> None:
     program = str(Path(sys.executable).with_name("anycastlab"))
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "Error: Not all could be written: No space left on device.\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["scenario", "show", "kill"]], ids=" ".join)
+def test_a_reader_who_has_left_hears_nothing(arguments: list[str]) -> None:
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([program, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert done.stderr == ""
+
+
+def test_without_a_standard_output_a_command_does_its_work() -> None:
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    closed = ["sh", "-c", 'exec "$0" --version >&-', program]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from anycastlab import probe_control
-from anycastlab.probe_control import DrainError, drain, healthy, probe_states, table, undrain
+from anycastlab.probe_control import READ_COMMAND, DrainError, drain, healthy, probe_states, table, undrain
 
 NOW = 1_800_000_000.0
 
@@ -54,7 +54,7 @@ class Home:
             return None, ""
         command = " ".join(argv)
         self.commands.append((node, command))
-        if "head -c 65536 /run/anycastlab/probe.json" in command:
+        if command.endswith(READ_COMMAND):
             state = self.states[node]
             if state is None:
                 return 1, ""

@@ -16,6 +16,7 @@ from anycastlab.phone import limits, summary
 from anycastlab.phone.records import Outcome, Record
 from anycastlab.report import measurement, statistics
 from anycastlab.report.run import ANNOUNCEMENTS_FILE, RUN_FILE, Announcement, Proof, Run, Verdict
+from anycastlab.scenarios import expectation
 from anycastlab.stored import shown
 
 # Milliseconds by which figures may differ that were rounded twice, and nanoseconds of a timer that goes off early.
@@ -41,6 +42,7 @@ def contradictions(run: Run) -> Iterator[str]:
         return
     yield from _proofs(run)
     yield from _verdict(run)
+    yield from _judged(run)
 
 
 def _order(queries: Sequence[Record]) -> Iterator[str]:
@@ -171,3 +173,22 @@ def _verdict(run: Run) -> Iterator[str]:
         yield "its verdict is OK, and its fault has no end"
     elif doubt := next(measurement.doubts(run.queries, run.fault), None):
         yield f"its verdict is OK, and it was no measurement: {doubt.rstrip('.')}"
+
+
+def _judged(run: Run) -> Iterator[str]:
+    """The verdict that the records come to, made once more from what was expected."""
+    if run.expected is None:  # a run of an older version; the report says so
+        return
+    try:
+        again = expectation.judged_again(run)
+    except ValueError as error:
+        yield f"what was expected of it cannot be read from {RUN_FILE}: {error}"
+        return
+    if again is None:
+        if run.verdict is Verdict.OK:
+            yield "its verdict is OK, and no fault that was undone is in it"
+    elif again.verdict is not run.verdict:
+        yield (
+            f"its verdict is {run.verdict.value.upper()}, and its records come to {again.verdict.value.upper()}"
+            f"{': ' if again.reason else ''}{again.reason.rstrip('.')}"
+        )

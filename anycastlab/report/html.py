@@ -194,6 +194,8 @@ def _run(run: Run, numbers: RunSummary, of: int) -> Iterable[str]:
         # With one run, the heading's badge is the run's.
         badge = f" {_badge(run.verdict)}" if of > 1 else ""
         yield f"<p><b>Run {run.number}{f' of {of}' if of > 1 else ''}</b>{badge} {escape(run.reason)}</p>"
+    if run.expected is None:
+        yield f"<p>Run {run.number}: verdict taken as written, for the run does not say what was expected.</p>"
     never_left = numbers.withdrawn_after_s is None and numbers.returned_after_s is None
     facts = {
         "lost": f"{numbers.lost} of {numbers.sent}",

@@ -166,6 +166,7 @@ def _run(document: Any, queries: tuple[Record, ...], announcements: tuple[Announ
         settings=_typed(document, "settings", dict),
         versions=_typed(document, "versions", dict),
         machine=_typed(document, "machine", dict),
+        expected=None if document.get("expected") is None else _typed(document, "expected", dict),
     )
 
 

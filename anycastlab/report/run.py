@@ -1,6 +1,6 @@
 """A run on disk: one directory that says what was done, what was asked, and who was announced when.
 
-    run.json              scenario, verdict, fault window, proof, settings, versions, the phone's own summary
+    run.json              scenario, verdict, what was expected, fault window, proof, settings, versions, phone's summary
     queries.jsonl         one record per query (`queries.csv` is read as well); columns: anycastlab.phone.records
     announcements.jsonl   {"time_ns", "node", "announced"}: the router's view, in time order; the first line of a node
                           is its state when watching began
@@ -84,6 +84,8 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)  # such as BFD interval, layout, last resort
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
+    # What it was to come to (see `scenarios.expectation`); a run of an older version does not say.
+    expected: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def start_ns(self) -> int:
@@ -136,4 +138,5 @@ def _document(run: Run) -> dict[str, Any]:
         "versions": dict(run.versions),
         "machine": dict(run.machine),
         "phone": dict(run.phone),
+        "expected": run.expected,
     }

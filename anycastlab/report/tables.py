@@ -184,13 +184,17 @@ def _narrow(groups: Sequence[Group]) -> Table:
 
 
 def reasons(groups: Sequence[Group]) -> list[str]:
-    """One sentence per run that is void or failed."""
-    return [
+    """One sentence per run that is void or failed, and one for those whose verdict could not be made once more."""
+    said = [
         f"{one.name}, run {run.number}: {run.verdict.value.upper()}: {run.reason}"
         for one in groups
         for run in one.runs
         if run.verdict is not Verdict.OK
     ]
+    old = [f"{one.name}, run {run.number}" for one in groups for run in one.runs if run.expected is None]
+    if old:
+        said.append(f"Verdict taken as written, for the run does not say what was expected: {'; '.join(old)}.")
+    return said
 
 
 def markdown(groups: Sequence[Group]) -> str:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from anycastlab.report import statistics
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Run
-from anycastlab.scenarios import timing
+from anycastlab.scenarios import expectation, timing
 from anycastlab.scenarios.actions import Action
 from anycastlab.scenarios.judge import Evidence, judge
 from anycastlab.scenarios.model import Fault, PhoneUse, Scenario
@@ -127,6 +127,7 @@ def conclude(
         settings=plan.settings,
         versions=plan.versions,
         machine=plan.machine,
+        expected=expectation.to_data(evidence, plan.scenario.expect),
     )
 
 

@@ -4,7 +4,7 @@ flows over whoever is announced, and a fault."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from zlib import crc32
 
@@ -14,9 +14,11 @@ from anycastlab.phone.sender import Sender, Setup
 from anycastlab.phone.servers import Server
 from anycastlab.phone.testing import Answer, MemoryNetwork, Request
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Run, Verdict
+from anycastlab.scenarios.model import Expect
 
 NS = 1_000_000_000
 IDENTITY = "id.anycast.lan"
+ANYTHING = Expect(others_answer=True)
 NODES = ("node01", "node02", "node03")
 START_NS = 5 * NS
 LAB = mix.load("lab")
@@ -72,7 +74,15 @@ class Home:
 
 
 def run(
-    scenario: str, title: str, what: str, home: Home, *, number: int = 1, rate: float = 20.0, **changes: object
+    scenario: str,
+    title: str,
+    what: str,
+    home: Home,
+    *,
+    number: int = 1,
+    rate: float = 20.0,
+    expect: Expect = ANYTHING,
+    **changes: object,
 ) -> Run:
     parameters = Parameters(rate=rate, duration_s=45, seed=number, nonce="sample", mix=LAB)
     network = MemoryNetwork(home.answer)
@@ -98,6 +108,13 @@ def run(
         settings={"bfd": "3 x 300 ms", "layout": "routed", "last resort": "on"},
         versions={"FRR": "10.3", "AdGuard Home": "0.107.79"},
         machine={"host": "lab", "kernel": "6.18", "cpus": "2"},
+        expected={
+            "expect": asdict(expect),
+            "nodes": list(home.nodes),
+            "withdraws": bool(home.dead),
+            "uncacheable": [],
+            "detection_s": 0.9,
+        },
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -121,6 +138,7 @@ def several() -> tuple[Run, ...]:
         run("all-dead", "Every node dead, last resort on", "all nodes dead", Home(dead=NODES, redirect_after_s=1.05)),
         run(
             "all-dead-no-last-resort", "Every node dead, no last resort", "all nodes dead", Home(dead=NODES),
+            expect=Expect(outage_most_s=1.5),
             verdict=Verdict.FAILED, reason="Expected at most 1.5 s without DNS & got <20 s>.",
         ),
         run("wan-down", "The internet is gone", "WAN down", Home(wan_down=True)),

@@ -14,8 +14,12 @@ import pytest
 
 from anycastlab.phone import summary
 from anycastlab.phone.records import Outcome
-from anycastlab.report import reading, run
-from anycastlab.report.run import Proof, ReportError, Run, Verdict
+from anycastlab.report import reading, run, tables
+from anycastlab.report.run import FaultWindow, Proof, ReportError, Run, Verdict
+from anycastlab.scenarios import catalog, expectation
+from anycastlab.scenarios.expectation import Basis
+from anycastlab.scenarios.judge import Evidence
+from anycastlab.scenarios.model import Expect
 from tests.unit.report import samples
 
 Lines = list[dict[str, Any]]
@@ -232,3 +236,78 @@ def test_files_of_any_kind_are_one_plain_sentence(
     assert problem.endswith(".")
     for python in ("Error(", "<class", "{'", "['", "None", "Traceback", "dict", "object at"):
         assert python not in problem
+
+
+# A verdict is not a word but what the records come to, with what was expected of the run beside them.
+
+NO_OUTAGE = Expect(outage_most_s=0.1, others_answer=True)
+
+
+def edit_document(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads((folder / run.RUN_FILE).read_text())
+    edit(document)
+    (folder / run.RUN_FILE).write_text(json.dumps(document))
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> Path:
+    """As `freeze`, which loses names for longer than was allowed."""
+    made = samples.run(
+        "freeze", "Freeze the serving node", "node01 frozen", samples.Home(dead=("node01",)),
+        expect=NO_OUTAGE, verdict=Verdict.FAILED, reason="Felt outage 2.9 s; at most 0.1 s may be.",
+    )  # fmt: skip
+    run.write(made, tmp_path / "run-1")
+    return tmp_path / "run-1"
+
+
+def test_a_failed_run_is_read_as_failed(failed: Path) -> None:
+    assert reading.read(failed).verdict is Verdict.FAILED
+
+
+def test_a_failed_run_that_is_edited_to_ok_is_refused(failed: Path) -> None:
+    edit_document(failed, lambda document: document.update(verdict="ok", reason=""))
+    assert "its verdict is OK, and its records come to FAILED: Felt outage" in refusal(failed)
+
+
+def test_a_failed_run_that_is_edited_to_void_is_refused(failed: Path) -> None:
+    edit_document(failed, lambda document: document.update(verdict="void"))
+    assert "its verdict is VOID, and its records come to FAILED" in refusal(failed)
+
+
+def test_an_ok_without_a_fault_is_refused(failed: Path) -> None:
+    edit_document(failed, lambda document: document.update(verdict="ok", fault=None, proof=[]))
+    assert "its verdict is OK, and no fault that was undone is in it" in refusal(failed)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("expect", None), ("expect", []), ("expect", {"outage_most_s": "short"}), ("expect", {"lost_most": 1.5}),
+        ("expect", {"lost_at_most": 3}), ("nodes", "node01"), ("nodes", [7]), ("detection_s", None), ("more", 1),
+        ("withdraws", "yes"), ("uncacheable", {}),
+    ],
+)  # fmt: skip
+def test_expectations_that_are_none_are_refused_by_name(failed: Path, key: str, value: object) -> None:
+    edit_document(failed, lambda document: document["expected"].update({key: value}))
+    assert "what was expected of it cannot be read from run.json: " in refusal(failed)
+
+
+@pytest.mark.parametrize("value", [[], "x", 7, True])
+def test_expectations_of_another_type_are_refused(failed: Path, value: object) -> None:
+    edit_document(failed, lambda document: document.update(expected=value))
+    assert "expected is" in refusal(failed)
+
+
+def test_an_older_run_without_expectations_is_shown_and_said_to_be_so(failed: Path) -> None:
+    edit_document(failed, lambda document: document.pop("expected"))
+    old = reading.read(failed)
+    assert tables.reasons(tables.group([old]))[-1].endswith(
+        "for the run does not say what was expected: freeze, run 1."
+    )
+
+
+def test_what_a_scenario_expects_survives_its_way_through_a_file() -> None:
+    for one in catalog.every():
+        evidence = Evidence((), (), FaultWindow("x", ()), frozenset({"node01"}), detection_s=0.9)
+        data = json.loads(json.dumps(expectation.to_data(evidence, one.expect)))
+        assert expectation.from_data(data) == Basis(one.expect, frozenset({"node01"}), False, (), 0.9)

@@ -40,6 +40,10 @@ def _written_beside(path: Path, text: str) -> Path:
     except FileExistsError:  # left by a run that was killed: its mode may be anything, so it is not written to
         fresh.unlink()
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:  # a full disk: half a file is nothing, and it may be half a secret
+        fresh.unlink(missing_ok=True)
+        raise
     return fresh

@@ -64,7 +64,9 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
         private_file.private_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
     except OSError as error:
-        raise TurnError(f"The lock {path} cannot be opened: {error.strerror}.", "Correct its owner.") from None
+        raise TurnError(
+            f"The lock {path} cannot be opened: {error.strerror}.", "Make room, or correct its owner."
+        ) from None
     until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "0"))
     while not _lock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         if time.monotonic() >= until:
@@ -72,7 +74,8 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
             os.close(handle)
             raise TurnError(problem, hint)
         time.sleep(_POLL_S)
-    os.truncate(handle, 0)
+    with contextlib.suppress(OSError):  # a full disk, as below; on some, to shorten a file takes room as well
+        os.truncate(handle, 0)
     if shared:  # none of several can say that it is the one
         return handle
     with contextlib.suppress(OSError):  # a full disk: the kernel's lock holds all the same, only its holder has no name

@@ -113,8 +113,11 @@ def write(run: Run, folder: Path) -> None:
             out.write(json.dumps(fields, separators=(",", ":")) + "\n")
     # All of it or nothing: on a full disk, half a run.json would be a damaged run.
     partial = folder / f"{RUN_FILE}.new"
-    partial.write_text(json.dumps(_document(run), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(folder / RUN_FILE)
+    try:
+        partial.write_text(json.dumps(_document(run), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.replace(folder / RUN_FILE)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _document(run: Run) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pytest
 from anycastlab import turn
 from anycastlab.site import Site
 from anycastlab.site.load import Machines
+from tests.unit import full_disk
 from tests.unit.site.test_load import build, lab
 
 ROOT = Path(__file__).parents[3]
@@ -180,3 +181,40 @@ def test_plain_pyinfra_takes_the_turn_too(file: str, tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "Another run is at work on the home of router 192.0.2.1: process 4711" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+TWICE = """
+import subprocess, sys, time
+import anycastlab.turn as turn
+from anycastlab.errors import AnycastlabError
+from tests.unit.site.test_load import build, lab
+if len(sys.argv) == 1:
+    turn.take_turn(build(lab()))
+    print("taken", flush=True)
+    subprocess.run([sys.executable, "-c", sys.orig_argv[2], "second"])
+else:
+    try:
+        turn.take_turn(build(lab()))
+        print("taken twice", flush=True)
+    except AnycastlabError as error:
+        print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("options", ["size=8k", "size=64k"])
+def test_on_a_full_disk_the_turn_is_one_runs_all_the_same(tmp_path: Path, options: str) -> None:
+    (tmp_path / "state").mkdir()
+    done = full_disk.run(tmp_path / "state", "cat /dev/zero >filler", [sys.executable, "-c", TWICE], options)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[:2] == [
+        "taken",
+        "Another run is at work on the lab lab. Wait until it has ended.",
+    ]
+
+
+def test_a_disk_without_room_for_a_lock_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    done = full_disk.run(tmp_path / "state", "", [sys.executable, "-c", TWICE, "second"], "nr_inodes=1")
+    assert done.stdout.startswith("The lock ")
+    assert done.stdout.endswith("cannot be opened: No space left on device. Make room, or correct its owner.\n")
+    assert done.stderr == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from anycastlab.report import run
 from anycastlab.report.command import report
 from anycastlab.report.run import ReportError
+from tests.unit import full_disk
 from tests.unit.report import samples
 
 
@@ -65,3 +67,29 @@ def test_an_output_that_takes_nothing_is_one_sentence(runs: Path, form: str) -> 
 
     with pytest.raises(ReportError, match="Cannot print the report: No space left on device"):
         report([runs], Console(file=Full(), width=200), form=form)
+
+
+@pytest.mark.parametrize("name", [".", "page.html"])
+def test_on_a_full_disk_the_earlier_report_stays_whole(runs: Path, tmp_path: Path, name: str) -> None:
+    page = "page.html" if name == "page.html" else "report.html"
+    program = str(Path(sys.executable).with_name("anycastlab"))
+    out = tmp_path / "out"
+    out.mkdir()
+    # Given room for half of a page, beside an earlier one
+    done = full_disk.run(out, f"echo earlier >{page}", [program, "report", str(runs), "--out", str(out / name)])
+    # Then it is said, and nothing but the earlier page is there
+    assert done.returncode == 1
+    assert done.stderr == f"Error: Cannot write {out / name}: No space left on device.\n"
+    assert [line for line in done.stdout.splitlines() if line.startswith("./")] == [f"./{page}: earlier"]
+
+
+def test_on_a_full_disk_a_run_is_unfinished_and_not_half_a_run(tmp_path: Path) -> None:
+    writer = (
+        "import sys\nfrom pathlib import Path\n"
+        "from anycastlab.report import run\nfrom tests.unit.report import samples\n"
+        "one = samples.run('kill', 'Kill', 'node02 killed', samples.Home(dead=('node02',)))\n"
+        "try:\n    run.write(one, Path(sys.argv[1]))\nexcept OSError as error:\n    print(error.strerror)\n"
+    )
+    done = full_disk.run(tmp_path, "", [sys.executable, "-c", writer, str(tmp_path)])
+    assert done.stdout.splitlines()[0] == "No space left on device", done.stdout + done.stderr
+    assert "./run.json" not in done.stdout

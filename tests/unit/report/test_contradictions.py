@@ -308,6 +308,6 @@ def test_an_older_run_without_expectations_is_shown_and_said_to_be_so(failed: Pa
 
 def test_what_a_scenario_expects_survives_its_way_through_a_file() -> None:
     for one in catalog.every():
-        evidence = Evidence((), (), FaultWindow("x", ()), frozenset({"node01"}), detection_s=0.9)
+        evidence = Evidence((), (), FaultWindow("x", (), 1), frozenset({"node01"}), detection_s=0.9)
         data = json.loads(json.dumps(expectation.to_data(evidence, one.expect)))
         assert expectation.from_data(data) == Basis(one.expect, frozenset({"node01"}), False, (), 0.9)

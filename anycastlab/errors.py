@@ -20,7 +20,7 @@ from typing import Final
 
 from pyinfra.api.exceptions import PyinfraError
 
-from anycastlab.outside_text import lines
+from anycastlab.outside_text import lines, without_numbers
 
 MOST: Final = 4000
 """Characters of a problem or a hint. They quote others (a router, a daemon), who may say anything at any length."""
@@ -30,6 +30,6 @@ class AnycastlabError(PyinfraError):
     """Something a person can fix. `problem` says what and where, `hint` what to do about it."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
-        self.problem = lines(problem, MOST)
-        self.hint = lines(hint, MOST)
+        self.problem = lines(without_numbers(problem), MOST)
+        self.hint = lines(without_numbers(hint), MOST)
         super().__init__(f"{self.problem} {self.hint}".rstrip())

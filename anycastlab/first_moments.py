@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 _INTERRUPTED = 130  # `cli` has the list of exit codes, and is not imported yet
 
@@ -17,6 +18,16 @@ def begin() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back while Python started: see scripts/bootstrap
+
+
+def complete_streams() -> None:
+    """Standard input, output or error that was closed (`<&-`) becomes /dev/null; Python has None in its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Takes the number that is free, from 0 on, and is handed on to the programs that we start.
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def over() -> None:
@@ -33,6 +44,7 @@ def _leave(_number: int, _frame: object) -> None:
 def main() -> None:
     """The `anycastlab` program."""
     begin()
+    complete_streams()
     from anycastlab.cli import main as command
 
     command()

@@ -134,6 +134,11 @@ def _refuse_shapes(path: str, groups: Mapping[str, Any]) -> None:
                     f"{_place(path, None)}: {member!r} in the group {group!r} is no machine.",
                     'Write its name, or a pair of its name and its settings: ("name", {"setting": "value"}).',
                 )
+            if not str(name).strip():
+                raise InventoryFileError(
+                    f"{_place(path, None)}: a machine of the group {group!r} has no name.",
+                    "Write its address or host name, such as 192.168.53.11.",
+                )
             if name in seen:  # pyinfra would make one machine of the two, with the settings of both
                 raise InventoryFileError(
                     f"{_place(path, None)}: {name} stands twice in the group {group!r}.", "Every machine has one line."

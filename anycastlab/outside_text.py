@@ -6,6 +6,7 @@ sent us. Standard library alone: this module is in the archives that run on mach
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 MOST: Final = 300
@@ -18,6 +19,7 @@ MOST_NAMES: Final = 64
 """Different names kept of those that answer: as many as a home may have nodes. One more may be anybody's invention."""
 
 _CUT: Final = "…"
+_NUMBER: Final = re.compile(r"\[Errno (-?\d+|None)\] ")
 
 
 def one_line(text: str, most: int = MOST) -> str:
@@ -36,6 +38,11 @@ def lines(text: str, most: int) -> str:
     """As `one_line`, but its lines stay lines. `most` bounds the whole."""
     kept = text if len(text) <= most else text[: most - 1] + _CUT
     return "\n".join(one_line(line, most) for line in kept.split("\n"))
+
+
+def without_numbers(text: str) -> str:
+    """`text` without the error numbers that Python puts before the system's own words ("[Errno 2] No such file")."""
+    return _NUMBER.sub("", text)
 
 
 def name(text: str) -> str:

@@ -10,14 +10,16 @@ the same there.
 
 from __future__ import annotations
 
+from anycastlab.outside_text import without_numbers
+
 
 class PhoneError(Exception):
     """`problem` says what and where, `hint` what to do about it."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
-        self.problem = problem
+        self.problem = without_numbers(problem)
         self.hint = hint
-        super().__init__(f"{problem} {hint}".rstrip())
+        super().__init__(f"{self.problem} {hint}".rstrip())
 
 
 class MixError(PhoneError):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from anycastlab.outside_text import without_numbers
 from anycastlab.run.messages import (
     Begun,
     Change,
@@ -140,15 +141,16 @@ class Story:
         machine.failed |= not ok
 
     def _said(self, said: Said) -> None:
+        words = without_numbers(said.text)
         match said.level:
             case "info" if said.machine:
                 self.machine(said.machine).detail = said.text.strip()
             case "warning":
-                text = said.text if not said.machine or said.machine in said.text else f"{said.machine}: {said.text}"
+                text = words if not said.machine or said.machine in words else f"{said.machine}: {words}"
                 if text not in self.warnings:
                     self.warnings.append(text)
             case "error":
-                (self.machine(said.machine).errors if said.machine else self.errors).append(said.text)
+                (self.machine(said.machine).errors if said.machine else self.errors).append(words)
             case _:
                 pass
 

@@ -10,6 +10,15 @@ import difflib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    NetmaskValueError,
+    ip_network,
+)
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
@@ -95,7 +104,6 @@ def require_types(host: str, data: Mapping[str, Any], known: Collection[str]) ->
 
 def as_json(host: str, key: str, value: Any) -> str:
     """A setting as JSON, so that text, numbers and lists stay apart; an address object is its text."""
-    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
     def plain(thing: Any) -> str:
         if isinstance(thing, IPv4Address | IPv6Address | IPv4Network | IPv6Network):
@@ -140,10 +148,30 @@ def reason_of(error: Mapping[str, Any]) -> str:
     """Pydantic's complaint in words that fit behind "The setting x is y:", without a full stop."""
     if error["type"] in _WANTED:
         return _WANTED[error["type"]]
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, AddressValueError | NetmaskValueError) or str(cause).endswith(_HOST_BITS):
+        return _reason_of_address(str(error["input"]))
     text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     text = text.replace("Input should be", "it must be").replace("String should", "it should")
+    text = text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"  # some repeat what was given
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+_HOST_BITS = "has host bits set"  # how Python's ipaddress ends that sentence
+
+
+def _reason_of_address(given: str) -> str:
+    """Why `given` is not the address or subnet that is wanted; Python counts octets and hex digits."""
+    try:
+        network = ip_network(given, strict=False)
+    except ValueError:
+        return "it is no address"
+    if "/" in given and "%" not in given and str(network.network_address) != given.partition("/")[0].lower():
+        return f"a subnet is written with its first address, {network}; an address has no length"
+    if "/" in given and network.num_addresses == 1:
+        return "an address has no length"
+    return f"it must be {'IPv4' if network.version == 6 else 'IPv6'}"
 
 
 def masked(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,3 +103,8 @@ def test_only_this_module_decides_what_is_harmless() -> None:
         path for path in package.rglob("*.py") if "isprintable" in path.read_text() and path.name != "outside_text.py"
     ]
     assert others == []
+
+
+def test_error_numbers_are_left_to_programmers() -> None:
+    said = "Could not connect ([Errno None] Unable to connect to port 1 on 127.0.0.11)"
+    assert str(AnycastlabError(said, "[Errno 2] No such file.")) == said.replace("[Errno None] ", "") + " No such file."

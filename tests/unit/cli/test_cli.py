@@ -169,3 +169,11 @@ def test_without_a_standard_output_a_command_does_its_work() -> None:
     closed = ["sh", "-c", 'exec "$0" --version >&-', program]
     done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_standard_streams_that_were_closed_are_no_traceback() -> None:
+    program = "from anycastlab.first_moments import complete_streams as c; c(); import sys, pyinfra; sys.stdin.isatty()"
+    for closed in ("<&-", ">&-", "<&- >&-"):
+        command = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), closed

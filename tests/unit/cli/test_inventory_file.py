@@ -46,6 +46,7 @@ CASES = {
     "shape": (b'nodes = ["a", ("b", "c")]\n', ".py: ('b', 'c') in the group 'nodes' is no machine."),
     "triple": (b'nodes = ([("a", {}, 1)], {})\n', ".py: ('a', {}, 1) in the group 'nodes' is no machine."),
     "twice": (b'nodes = ["a", ("b", {}), ("a", {"x": 1})]\n', ".py: a stands twice in the group 'nodes'."),
+    "nameless": (b'nodes = ["a", ("", {})]\n', ".py: a machine of the group 'nodes' has no name."),
     "exit": (
         b"import sys\nsys.exit(3)\n",
         ".py, line 2: it ends the program (sys.exit), and a file that is read must not",

@@ -162,7 +162,7 @@ REMOTE = Server("attic", "https://192.0.2.7:8443", pinned="/c/servercerts/attic.
         (
             REMOTE,
             ProtocolError("x", ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")),
-            "Incus on attic (https://192.0.2.7:8443) is not reachable ([Errno 111] Connection refused). "
+            "Incus on attic (https://192.0.2.7:8443) is not reachable (Connection refused). "
             "Is the server up and the address right?",
         ),
         (

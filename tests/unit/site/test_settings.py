@@ -85,6 +85,13 @@ def test_a_value_of_the_wrong_kind_is_one_sentence_that_names_the_setting(key: s
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        ({"service_address": "fd00::1"}, "The setting 'service_address' is 'fd00::1': it must be IPv4."),
+        ({"service_address": "10.1.9"}, "The setting 'service_address' is '10.1.9': it is no address."),
+        ({"service_address": "10.1.9.53/32"}, "'10.1.9.53/32': an address has no length."),
+        ({"service_address6": "10.1.9.54"}, "The setting 'service_address6' is '10.1.9.54': it must be IPv6."),
+        ({"dhcp_network": "10.0.0.5/24"}, "is '10.0.0.5/24': a subnet is written with its first address, 10.0.0.0/24"),
+        ({"lan_networks": ["fd00::/8"]}, "'lan_networks' of the router is 'fd00::/8': it must be IPv4."),
+        ({"node_asn": 0}, "The setting 'node_asn' is 0: it must be at least 1."),
         ({"node_asn": True}, "The setting 'node_asn' is True: it must be a whole number."),
         ({"router_asn": "65000"}, "The setting 'router_asn' is '65000': it must be a whole number."),
         ({"service_address": 10}, "The setting 'service_address' is 10: it must be text, in quotes."),
@@ -94,7 +101,7 @@ def test_a_value_of_the_wrong_kind_is_one_sentence_that_names_the_setting(key: s
         ({"router_tls": "maybe"}, "The setting 'router_tls' of the router is 'maybe': it must be True or False."),
         ({"router_tls": 1}, "The setting 'router_tls' of the router is 1: it must be True or False."),
         ({"ssh_port": "22"}, "The setting 'ssh_port' of 192.0.2.11 is '22': it must be a whole number."),
-        ({"ssh_port": 99999}, "The setting 'ssh_port' of 192.0.2.11 is 99999: it must be less than or equal to 65535."),
+        ({"ssh_port": 99999}, "The setting 'ssh_port' of 192.0.2.11 is 99999: it must be at most 65535."),
         ({"ssh_user": 7}, "The setting 'ssh_user' of 192.0.2.11 is 7: it must be text, in quotes."),
         ({"ssh_allow_agent": "no"}, "The setting 'ssh_allow_agent' of 192.0.2.11 is 'no': it must be True or False."),
         ({"ssh_strict_host_key_checking": "maybe"}, "'ssh_strict_host_key_checking' of 192.0.2.11 is 'maybe': it must"),

@@ -33,10 +33,9 @@ _BASIS = TypeAdapter(Basis)
 
 def to_data(evidence: Evidence, expect: Expect) -> dict[str, Any]:
     """As JSON has it."""
-    return {
-        **asdict(Basis(expect, evidence.nodes, evidence.withdraws, evidence.uncacheable, evidence.detection_s)),
-        "nodes": sorted(evidence.nodes),
-    }
+    basis = Basis(expect, evidence.nodes, evidence.withdraws, evidence.uncacheable, evidence.detection_s)
+    found: dict[str, Any] = json.loads(json.dumps({**asdict(basis), "nodes": sorted(evidence.nodes)}))
+    return found
 
 
 def from_data(data: Mapping[str, Any]) -> Basis:

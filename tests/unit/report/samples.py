@@ -3,6 +3,7 @@ flows over whoever is announced, and a fault."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -109,7 +110,7 @@ def run(
         versions={"FRR": "10.3", "AdGuard Home": "0.107.79"},
         machine={"host": "lab", "kernel": "6.18", "cpus": "2"},
         expected={
-            "expect": asdict(expect),
+            "expect": json.loads(json.dumps(asdict(expect))),
             "nodes": list(home.nodes),
             "withdraws": bool(home.dead),
             "uncacheable": [],

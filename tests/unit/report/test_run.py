@@ -6,6 +6,7 @@ import errno
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_run_survives_the_disk(freeze: Run, tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_fault_survives_too(freeze: Run, tmp_path: Path) -> None:
-    calm = replace(freeze, fault=None, proof=(), announcements=())
+    calm = replace(freeze, fault=None, proof=(), announcements=(), expected=None)
     run.write(calm, tmp_path)
 
     assert reading.read(tmp_path) == calm
@@ -150,9 +151,8 @@ def test_text_in_the_files_is_plain_and_names_are_few(freeze: Run, tmp_path: Pat
         for number, record in enumerate(freeze.queries)
     )
     phone = {key: value for key, value in freeze.phone.items() if key != "share"}
-    run.write(
-        replace(freeze, queries=hostile, phone=phone, reason="a\x1b]0;x\x07\nb", settings={"a\x1b": "b\x1b"}), tmp_path
-    )
+    texts: dict[str, Any] = {"reason": "a\x1b]0;x\x07\nb", "settings": {"a\x1b": "b\x1b"}}
+    run.write(replace(freeze, queries=hostile, phone=phone, expected=None, **texts), tmp_path)
     read_again = reading.read(tmp_path)
     assert (read_again.reason, read_again.settings) == ("a ]0;x  b", {"a ": "b "})
     names = {record.node for record in read_again.queries}

@@ -24,10 +24,10 @@ def complete_streams() -> None:
     """Standard input, output or error that was closed (`<&-`) becomes /dev/null; Python has None in its place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Takes the number that is free, from 0 on, and is handed on to the programs that we start.
+            # Takes the free number, from 0 on; is handed on to programs that we start, and outlives this object.
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)
-            setattr(sys, name, os.fdopen(descriptor, mode))
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def over() -> None:

@@ -16,6 +16,7 @@ import bcrypt
 
 from anycastlab import private_file
 from anycastlab.node.errors import NodeError
+from anycastlab.outside_text import one_line
 from anycastlab.paths import state_dir
 
 VARIABLE: Final = "ANYCASTLAB_ADGUARD_PASSWORD"
@@ -46,7 +47,7 @@ def adguard_password(*, create: bool) -> str | None:
     except UnicodeDecodeError:
         stored = ""
     password = stored.strip()
-    if not password or not password.isprintable() or len(password.encode()) > _LONGEST:
+    if not password or one_line(password, _LONGEST) != password or len(password.encode()) > _LONGEST:
         # Never a new one in silence: the nodes have the old one, and somebody may have written it down.
         raise NodeError(
             f"The password file {path} is {'damaged' if password else 'empty or damaged'}.",

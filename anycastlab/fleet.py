@@ -118,6 +118,9 @@ class Fleet:
         try:
             said = answer(output.stdout_lines, name)
         except ShellError as error:
+            if host.name.startswith("@incus/") and not output.stdout_lines:
+                # No login shell is in between: where nothing runs, the connector shows an empty machine.
+                return Answer(None, stderr=output.stderr or f"The container {name} is not there, or does not run.")
             return Answer(None, stderr=output.stderr if not ok and output.stderr else str(error))
         return Answer(said.code, "\n".join(said.lines), output.stderr)
 

@@ -139,18 +139,20 @@ def _entry(where: str, fields: object) -> Entry:
     host, rtype, kind = fields["name"], fields.get("type", "A"), fields.get("kind", "other")
     count, expect = fields.get("count", 1), fields.get("expect", "answer")
     if not isinstance(rtype, str) or rtype not in wire.TYPES:
-        raise MixError(f"{where}: unknown type {rtype!r}.", f"Known are {', '.join(wire.TYPES)}.")
+        raise MixError(f"{where}: unknown type {json.dumps(rtype)}.", f"Known are {', '.join(wire.TYPES)}.")
     if kind not in KINDS:
-        raise MixError(f"{where}: unknown kind {kind!r}.", f"Known are {', '.join(KINDS)}.")
+        raise MixError(f"{where}: unknown kind {json.dumps(kind)}.", f"Known are {', '.join(KINDS)}.")
     if type(count) is not int or not 1 <= count <= _MOST_COUNT:
-        raise MixError(f"{where}: count is {count!r}.", f"It is a whole number from 1 to {_MOST_COUNT}.")
+        raise MixError(f"{where}: count is {json.dumps(count)}.", f"It is a whole number from 1 to {_MOST_COUNT}.")
     data = None
     try:
         wire.encode_name(host.replace(RANDOM, "x" * 16))
         if isinstance(expect, list) and expect and all(isinstance(value, str) for value in expect):
             data = frozenset(wire.encode_data(wire.TYPES[rtype], value) for value in expect)
         elif expect not in ("answer", "nxdomain", "any"):
-            raise MixError(f"{where}: expect is {expect!r}.", "It is a list of texts, or answer, nxdomain or any.")
+            raise MixError(
+                f"{where}: expect is {json.dumps(expect)}.", "It is a list of texts, or answer, nxdomain or any."
+            )
     except ValueError as error:  # WireError and ipaddress' own
         raise MixError(f"{where}: {error}.") from None
     return Entry(

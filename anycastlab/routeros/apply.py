@@ -239,7 +239,10 @@ class _Change:
             raise ApplyError(f"{error.problem} {state}", error.hint, host, restored=restored) from error
         if isinstance(error, Exception):
             raise ApplyError(
-                f"Changing router {host} failed: {error!r}. {state}", "", host, restored=restored
+                f"Changing router {host} failed: {str(error) or type(error).__name__}. {state}",
+                "",
+                host,
+                restored=restored,
             ) from error
         self._log(f"interrupted: {state}")
         raise error

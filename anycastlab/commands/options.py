@@ -69,11 +69,18 @@ def parse_data(values: tuple[str, ...]) -> dict[str, object]:
     return parsed
 
 
+def _without_end(text: str) -> float:
+    """NaN and the infinities, as pyinfra reads them: a type refuses them by name. ValueError for anything else."""
+    if text not in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError(text)
+    return float(text)
+
+
 def _parsed(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     # JSON knows no "007" and no "+1", which are numbers to pyinfra.
-    for read in (int, parse_json):
+    for read in (int, parse_json, _without_end):
         with contextlib.suppress(ValueError):
             value: object = read(text)
             return value

@@ -27,13 +27,13 @@ class DeadForHalf(DnsServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unanswered = 0
+        self.answered = 0
 
     def handle(self, request: Request) -> list[Answer]:
         elapsed = self.requests[-1].at_ns / 1e9 - self.requests[0].at_ns / 1e9
         if DEAD_FROM_S <= elapsed < DEAD_UNTIL_S:
-            self.unanswered += 1
             return []
+        self.answered += 1
         return [Answer(request.reply(), delay_ms=0)]
 
 
@@ -55,7 +55,8 @@ def test_the_phone_reports_the_outage_as_long_as_it_was(names: Path, tmp_path: P
     records = list(read_csv(out.read_text().splitlines(keepends=True)))
     lost = sum(r.outcome in LOSSES for r in records)
     assert len(records) == RATE * RUN_S
-    assert lost == server.unanswered
+    # Counted by what the server did answer: what a busy machine drops before the server sees it is lost as well.
+    assert lost == len(records) - server.answered
     assert lost / len(records) == pytest.approx(TRUE_SHARE, abs=0.02)
 
 

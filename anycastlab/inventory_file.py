@@ -7,6 +7,7 @@ once before it does that: by `Fleet` for commands that look, by `config.py` for 
 from __future__ import annotations
 
 import re
+import signal
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyinfra.api.exceptions import PyinfraError
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.site.settings import refuse_secrets
+from anycastlab.site.settings import NOTHING_CHANGED, refuse_secrets
 
 if TYPE_CHECKING:
     from pyinfra.api import Inventory
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _ASKS_A_PERSON = re.compile(r"\b(getpass|input)\b")
 _ASKS_PYINFRA = re.compile(r"\bpyinfra\b")
 _HINT = "Correct it; nothing was changed."
-_OUR_DEPLOYS = {"deploy.py", "teardown.py"}
+_DEPLOY = "deploy.py"
+_OUR_DEPLOYS = {_DEPLOY, "teardown.py"}
+_PROGRAM_OF_A_PERSON = "file:"  # how `adguardhome_source` names one
 
 
 class InventoryFileError(AnycastlabError):
@@ -46,7 +49,8 @@ def read(path: str, data: Mapping[str, Any] | None = None, folders: Sequence[str
         )
     except AnycastlabError:
         raise  # a sentence already
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever the code of a file raises
+        _let_a_person_stop(error)
         raise mistake(error, path) from None
     return inventory
 
@@ -67,15 +71,19 @@ def refuse_mistakes() -> None:
         if not Path(given["inventory"]).is_file():
             return  # host names, or pyinfra says that there is no such file
         asks = check(given["inventory"], given["group_data"] or ())
-        if not asks and {Path(name).name for name in given["operations"]} & _OUR_DEPLOYS:
-            _refuse_settings(given)
+        deploys = {Path(name).name for name in given["operations"]}
+        if not asks and deploys & _OUR_DEPLOYS:
+            _refuse_settings(given, {_DEPLOY} <= deploys)
     except AnycastlabError as error:
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
         raise SystemExit(1) from None
 
 
-def _refuse_settings(given: Mapping[str, Any]) -> None:
-    """The whole home is right, or the run ends here: a connector that gets a wrong setting ends with a traceback."""
+def _refuse_settings(given: Mapping[str, Any], deploys: bool) -> None:
+    """The whole home is right, or the run ends here: a connector that gets a wrong setting ends with a traceback.
+
+    `deploys`: what a deploy needs on this machine must be here, too.
+    """
     from pyinfra_cli import cli as its
 
     from anycastlab.limit import chosen
@@ -84,8 +92,22 @@ def _refuse_settings(given: Mapping[str, Any]) -> None:
     ssh = (given[f"ssh_{name}"] for name in ("user", "key", "key_password", "port", "password"))
     inventory = read(given["inventory"], its._set_override_data(given["data"], *ssh), given["group_data"])
     from_inventory(inventory)
+    if deploys:
+        _refuse_missing_programs(inventory.get_group("nodes", []))
     chosen(inventory, given["limit"] or (), "--limit")
     chosen(inventory, given["exclude"] or (), "--exclude")
+
+
+def _refuse_missing_programs(nodes: Iterable[Any]) -> None:
+    for node in nodes:
+        source = str(node.data.get("adguardhome_source") or "")
+        path = Path(source.removeprefix(_PROGRAM_OF_A_PERSON))
+        if not source.startswith(_PROGRAM_OF_A_PERSON) or node.data.get("resolver") == "unbound":
+            continue
+        if not path.is_file():
+            raise InventoryFileError(
+                f"adguardhome_source of {node.name} names {path}, and there is no such file.", NOTHING_CHANGED
+            )
 
 
 def check(path: str, folders: Iterable[str] = ()) -> bool:
@@ -109,7 +131,8 @@ def check(path: str, folders: Iterable[str] = ()) -> bool:
                 exec_file(file)
         except AnycastlabError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            _let_a_person_stop(error)
             raise mistake(error, file) from None
     _refuse_shapes(path, groups)
     return asks
@@ -146,14 +169,20 @@ def _refuse_shapes(path: str, groups: Mapping[str, Any]) -> None:
             seen.add(name)
 
 
-def mistake(error: Exception | SystemExit, file: str) -> InventoryFileError:
+def _let_a_person_stop(error: BaseException) -> None:
+    """Ctrl-C is Ctrl-C, unless this process has a handler of its own for it: then the file raised it itself."""
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        raise error
+
+
+def mistake(error: BaseException, file: str) -> InventoryFileError:
     """What pyinfra raised while it read `file`, as an error with a sentence."""
     # pyinfra wraps what the code of a file raises, except a SyntaxError and its own errors.
     wrapped: object = getattr(error, "exception", None)
-    cause: Exception | SystemExit = wrapped if isinstance(wrapped, Exception) else error
+    cause: BaseException = wrapped if isinstance(wrapped, Exception) else error
     if isinstance(cause, SyntaxError):
         return InventoryFileError(f"{_place(cause.filename or file, cause.lineno)}: {_said(cause)}.", _HINT)
-    if cause is error and not isinstance(cause, SystemExit):
+    if cause is error and isinstance(cause, Exception):
         return InventoryFileError(f"{_place(file, None)} cannot be read: {_said(cause)}.", _HINT)
     stack = traceback.extract_tb(getattr(cause, "_traceback", None) or cause.__traceback__)
     # The last line of the file itself: what it calls may go deep into other modules.
@@ -167,7 +196,7 @@ def _place(file: str, line: int | None) -> str:
     return f"{shown}, line {line}" if line else str(shown)
 
 
-def _said(error: Exception | SystemExit) -> str:
+def _said(error: BaseException) -> str:
     """The error in a few words, without a full stop."""
     if isinstance(error, SystemExit):
         return "it ends the program (sys.exit), and a file that is read must not"
@@ -180,5 +209,5 @@ def _said(error: Exception | SystemExit) -> str:
     return text if isinstance(error, NameError | ImportError | PyinfraError) and text else _named(error, text)
 
 
-def _named(error: Exception, text: str) -> str:
+def _named(error: BaseException, text: str) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from typing import Any
@@ -31,7 +32,8 @@ def chosen(inventory: Any, patterns: Iterable[str], option: str) -> list[Any]:
         hosts += [host for host in inventory if fnmatch(host.name, pattern) or fnmatch(label(host), pattern)]
         if not hosts:
             raise LimitError(
-                f"{option} {pattern}: the inventory has no machine and no group of this name; nothing was changed.",
+                f"{option} {shlex.quote(pattern)}: the inventory has no machine and no group of this name; "
+                "nothing was changed.",
                 f"Its machines are {', '.join(sorted({label(host) for host in inventory}))}.",
             )
         found |= {host.name: host for host in hosts}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import collapse_addresses
@@ -17,13 +16,13 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
 
 from anycastlab import bundle
-from anycastlab.node import adguard_yaml, frr_config, layout, lockfile, reverse, timing, upstreams
+from anycastlab.node import adguard_yaml, frr_config, layout, lockfile, reverse, timing
 from anycastlab.node.credentials import USER
-from anycastlab.node.errors import NodeError, ResolverError
+from anycastlab.node.errors import NodeError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.probe import config as probe_config
 from anycastlab.probe import units as probe_units
-from anycastlab.site import Node, Site, deployed
+from anycastlab.site import Node, Site, deployed, upstreams
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
 BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
@@ -231,7 +230,7 @@ def _resolver_files(
             )
         )
     if site.resolver.dot and certificate is None:
-        raise ResolverError(
+        raise NodeError(
             f"{node.name} is to serve DNS over TLS but has no certificate.", "Deploy makes one; this is a bug."
         )
     if needs_certificate(site, node) and certificate is not None:
@@ -340,11 +339,11 @@ def _neighbors(site: Site, node: Node) -> tuple[str, ...]:
 
 
 def _unbound(site: Site) -> dict[str, Any]:
-    servers, tls = _asked_by_unbound("upstreams", site.resolver.upstreams)
+    servers, tls = upstreams.for_unbound("upstreams", site.resolver.upstreams)
     forwarded = [
         {"name": zone.name, "servers": asked, "tls": secure}
         for zone in site.resolver.forward_zones
-        for asked, secure in [_asked_by_unbound(f"servers of {zone.name}", zone.servers)]
+        for asked, secure in [upstreams.for_unbound(f"servers of {zone.name}", zone.servers)]
     ]
     return {
         "upstreams": servers,
@@ -358,17 +357,6 @@ def _unbound(site: Site) -> dict[str, Any]:
         "msg_cache_bytes": site.resolver.cache_bytes // _MESSAGE_SHARE,
         "rrset_cache_bytes": site.resolver.cache_bytes * 2 // _MESSAGE_SHARE,
     }
-
-
-def _asked_by_unbound(what: str, written: Iterable[str]) -> tuple[list[str], bool]:
-    """Servers as unbound's `forward-addr` wants them, and whether they are asked over TLS; one zone has one way."""
-    asked = [upstreams.parse(server) for server in written]
-    tls = [server for server in asked if server.scheme == "tls"]
-    if tls and len(tls) < len(asked):
-        raise ResolverError(
-            f"The {what} mix plain DNS and DNS over TLS, which unbound cannot.", "Make all of them tls:// or none."
-        )
-    return [server.unbound for server in asked], bool(tls)
 
 
 def _router_zones(site: Site) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.node import upstreams
 from anycastlab.routeros.obstacles import Obstacle, Scene, at, connected, interface_towards
 from anycastlab.routeros.packet import ANYWHERE, Hit, Packet, Protocol, walk
 from anycastlab.routeros.reading import DEFAULT_ROUTES
 from anycastlab.routeros.rows_fallback import NAT
 from anycastlab.routeros.rows_firewall import BFD_PORT, BGP_PORT, INPUT
 from anycastlab.routeros.values import is_true
+from anycastlab.site import upstreams
 
 FILTER: Final = INPUT
 RAW: Final = "/ip/firewall/raw"

@@ -36,6 +36,9 @@ def _nodes(site: Site) -> Iterator[str]:
                 yield f"{node.name}: {what} {address} is the {kind} address of its subnet {node.network}"
             if address.is_multicast or address.is_loopback or address.is_unspecified or address.is_reserved:
                 yield f"{node.name}: {what} {address} is no ordinary address of one machine"
+        if (node.address6 is None) != (node.gateway6 is None):
+            there, missing = ("address6", "gateway6") if node.address6 else ("gateway6", "address6")
+            yield f"{node.name} has {there} and no {missing}; a node has both, or neither"
         if node.router_id.is_unspecified:
             yield f"{node.name}: 0.0.0.0 is no router-id (RFC 6286)"
 

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.node import upstreams
+from anycastlab.site import upstreams
 
 Address = IPv4Address | IPv6Address
 

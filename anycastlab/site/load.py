@@ -19,6 +19,7 @@ from anycastlab.command_trees.schema import Schema
 from anycastlab.lab import topology
 from anycastlab.paths import state_dir
 from anycastlab.routeros.credentials import session_key
+from anycastlab.site import upstreams
 from anycastlab.site.model import Site
 from anycastlab.site.settings import NOTHING_CHANGED, SiteError, as_json, complaint, require_types
 
@@ -184,9 +185,21 @@ def build(machines: Machines, secrets: Mapping[str, str] | None = None) -> Site:
     _refuse_unknown_rebuild(router_data.get("rebuild"), hosts, members)
     try:
         # As JSON, and strictly: True is no number then, and 10 no address.
-        return Site.model_validate_json(json.dumps(shared), strict=True)
+        site = Site.model_validate_json(json.dumps(shared), strict=True)
     except ValidationError as error:
         raise SiteError(_sentence(error, shared), NOTHING_CHANGED) from None
+    _refuse_servers(site)
+    return site
+
+
+def _refuse_servers(site: Site) -> None:
+    """Servers that the nodes' resolvers cannot ask."""
+    asked = [("upstreams", site.resolver.upstreams)]
+    asked += [(f"servers of {zone.name}", zone.servers) for zone in site.resolver.forward_zones]
+    try:
+        upstreams.require_usable(asked, {node.resolver for node in site.nodes}, bool(site.resolver.bootstrap))
+    except upstreams.UpstreamError as error:
+        raise SiteError(error.problem, f"{error.hint} Nothing was changed.") from None
 
 
 def router_version(value: str | float) -> str:

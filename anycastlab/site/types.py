@@ -85,7 +85,7 @@ SessionKey = Annotated[
     str, matching(r"[!#-~]{1,80}", "1 to 80 printable ASCII characters, without spaces, line breaks or double quotes")
 ]
 Architecture = Annotated[str, matching(r"[A-Za-z0-9_-]{1,32}", "a machine's name, such as x86_64 or aarch64")]
-# One word in every resolver's file; what it means is `node.upstreams`' business.
+# One word in every resolver's file; what it means is `site.upstreams`' business.
 Word = Annotated[str, matching(r"[!#-&(-\[\]-~]{1,512}", "one word, without spaces, quotes or backslash")]
 Printable = Annotated[str, matching(r"[^\x00-\x1f\x7f]{1,255}", "one line of text")]
 PyinfraRouter = Annotated[

@@ -51,6 +51,7 @@ CASES = {
         b"import sys\nsys.exit(3)\n",
         ".py, line 2: it ends the program (sys.exit), and a file that is read must not",
     ),
+    "end": (b"class End(BaseException): ...\nraise End('now')\n", ".py, line 2: End: now."),
     "bytes": (b"\xff\xfe", ".py cannot be read: UnicodeDecodeError:"),
     "ours": (
         b'from anycastlab.lab import machines as lab\nnodes = lab.nodes("node01", "node01")\n',
@@ -128,6 +129,12 @@ REFUSED = {
         "The setting 'ssh_port' of 192.0.2.11 is '22'",
     ),
     "a limit": (("deploy.py", "--dry", "--limit", "nosuch"), "", "--limit nosuch: the inventory has no machine and no"),
+    "a limit without a name": (("deploy.py", "--dry", "--limit", ""), "", "--limit '': the inventory has no machine"),
+    "a program that is not there": (
+        ("deploy.py", "--dry", "--data", "adguardhome_source=file:/nonexistent"),
+        "",
+        "adguardhome_source of 192.0.2.11 names /nonexistent, and there is no such file.",
+    ),
     "an exclusion": (
         ("deploy.py", "--dry", "--exclude", "nosuch"),
         "",

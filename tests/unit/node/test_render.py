@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from anycastlab.node import layout, render, reverse
-from anycastlab.node.errors import NodeError, ResolverError
+from anycastlab.node.errors import NodeError
 from anycastlab.node.render import Certificate, Machine
 from anycastlab.probe import config as probe_config
 from anycastlab.site import Bfd, Bgp, Service, Site
+from anycastlab.site.upstreams import UpstreamError
 from tests.unit.node.homes import home
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -131,13 +132,13 @@ def test_the_types_of_the_site_are_not_the_only_guard_of_files() -> None:
 def test_unbound_refuses_what_it_cannot_ask() -> None:
     site = home(resolver={"upstreams": ("https://dns10.quad9.net/dns-query",)})
     render.adguard(site, site.node("node01"), "secret")  # AdGuard Home can
-    with pytest.raises(ResolverError, match="unbound cannot ask the upstream 'https://dns10"):
+    with pytest.raises(UpstreamError, match="unbound cannot ask the upstream 'https://dns10"):
         render.files(site, site.node("node02"), Machine("n"))
 
 
 def test_unbound_refuses_a_mixture_of_plain_and_tls() -> None:
     site = home(resolver={"upstreams": ("203.0.113.53", "tls://9.9.9.9#dns.quad9.net")})
-    with pytest.raises(ResolverError, match="mix plain DNS and DNS over TLS"):
+    with pytest.raises(UpstreamError, match="mix plain DNS and DNS over TLS"):
         render.files(site, site.node("node02"), Machine("n"))
 
 
@@ -181,7 +182,7 @@ def test_a_forward_zone_over_tls_is_that_zones_alone() -> None:
     assert "forward-addr: 10.8.0.1@853#dns.corp.example\n  forward-tls-upstream: yes\n" in text
     assert "tls-cert-bundle" in text
     mixed = home(resolver={"forward_zones": {"corp.example": ["10.8.0.1", "tls://10.8.0.1#dns.corp.example"]}})
-    with pytest.raises(ResolverError, match=r"The servers of corp\.example mix plain DNS and DNS over TLS"):
+    with pytest.raises(UpstreamError, match=r"The servers of corp\.example mix plain DNS and DNS over TLS"):
         unbound_conf(mixed)
 
 

@@ -190,6 +190,14 @@ def test_real_router_is_reached_over_tls_at_its_own_name() -> None:
             lab(wan_probe_suffix="nas.lan"),
             "wan_probe_suffix nas.lan lies in the local zone lan, which the router answers",
         ),
+        (lab(upstreams=["[/corp.example/]10.8.0.1"]), "is for some domains only, in AdGuard Home's own words."),
+        (lab(upstreams=["203.0.113.53:99999"]), "The upstream '203.0.113.53:99999' has no valid port."),
+        (lab(forward_zones={"corp.example": "10.8.0.1:99999"}), "The upstream '10.8.0.1:99999' has no valid port."),
+        (lab(upstreams=["tls://dns.quad9.net"], bootstrap=[]), "AdGuard Home has to look up dns.quad9.net before it"),
+        (lab(upstreams=["https://dns10.quad9.net/dns-query"]), "bootstrap says nowhere"),
+        (lab(upstreams=["tls://dns.quad9.net"], bootstrap=["9.9.9.9"], resolver="unbound"), "unbound cannot ask the"),
+        (lab({"node02": {"gateway6": "fd01::1"}}), "node02 has gateway6 and no address6; a node has both, or neither"),
+        (lab({"node02": {"address6": "fd01::11"}}), "node02 has address6 and no gateway6; a node has both, or neither"),
         (lab(bgp_hold_s=5), "bgp_hold_s is 5, less than three keepalives of 3 s"),
     ],
 )
@@ -203,7 +211,10 @@ def test_each_mistake_is_one_sentence(machines: Machines, sentence: str) -> None
 
 def test_forward_zones_are_written_as_zones_with_their_servers() -> None:
     site = build(
-        lab(forward_zones={"Corp.Example.": "10.8.0.1", "8.10.in-addr.arpa": ["10.8.0.1", "tls://10.8.0.2#a"]})
+        lab(
+            forward_zones={"Corp.Example.": "10.8.0.1", "8.10.in-addr.arpa": ["10.8.0.1", "tls://10.8.0.2#a"]},
+            bootstrap=["9.9.9.9"],
+        )
     )
     assert [(zone.name, zone.servers) for zone in site.resolver.forward_zones] == [
         ("corp.example", ("10.8.0.1",)),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anycastlab.node.errors import ResolverError
-from anycastlab.node.upstreams import parse
+from anycastlab.site.upstreams import UpstreamError, parse
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_both_can_ask(written: str, adguard: str, unbound: str) -> None:
 )
 def test_adguard_alone_can_ask(written: str) -> None:
     assert parse(written).adguard == written
-    with pytest.raises(ResolverError, match="unbound cannot ask the upstream"):
+    with pytest.raises(UpstreamError, match="unbound cannot ask the upstream"):
         _ = parse(written).unbound
 
 
@@ -38,7 +37,7 @@ def test_adguard_alone_can_ask(written: str) -> None:
     ["", "dns.quad9.net", "ftp://9.9.9.9", "9.9.9.9:0", "9.9.9.9:99999", "9.9.9.9#name", "tls://", "a b", "https://"],
 )
 def test_what_nobody_can_ask_is_one_sentence(written: str) -> None:
-    with pytest.raises(ResolverError) as caught:
+    with pytest.raises(UpstreamError) as caught:
         parse(written)
     assert repr(written) in caught.value.problem
     assert caught.value.hint
@@ -61,7 +60,25 @@ def test_what_nobody_can_ask_is_one_sentence(written: str) -> None:
     ],
 )  # fmt: skip
 def test_adguard_homes_own_words_for_a_domain_are_told_as_ours(written: str, hint: str) -> None:
-    with pytest.raises(ResolverError) as caught:
+    with pytest.raises(UpstreamError) as caught:
         parse(written)
     assert caught.value.problem == f"The upstream {written!r} is for some domains only, in AdGuard Home's own words."
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("203.0.113.53", None),
+        ("tls://9.9.9.9", None),
+        ("tls://9.9.9.9#dns.quad9.net", "dns.quad9.net"),  # AdGuard Home cannot be told both
+        ("tls://dns.quad9.net", "dns.quad9.net"),
+        ("https://dns10.quad9.net/dns-query", "dns10.quad9.net"),
+        ("https://9.9.9.9/dns-query", None),
+        ("https://[2620:fe::fe]/dns-query", None),
+        ("quic://dns.example", "dns.example"),
+        ("sdns://AQcAAAAAAAAA", None),
+    ],
+)
+def test_names_that_have_to_be_looked_up(written: str, name: str | None) -> None:
+    assert parse(written).name == name

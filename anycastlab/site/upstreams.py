@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
-from anycastlab.node.errors import ResolverError
+from anycastlab.errors import AnycastlabError
 
 PLAIN_PORT: Final = 53
 TLS_PORT: Final = 853  # RFC 7858, 3.1
 _ADGUARDS_OWN: Final = re.compile(r"\s*\[/(?P<domains>.*)/\](?P<servers>.*)", re.DOTALL)  # `[/corp.example/]10.8.0.1`
 _ADGUARD_ONLY: Final = ("https", "h3", "quic", "sdns")
+
+
+class UpstreamError(AnycastlabError):
+    """A server that no resolver, or not this one, can ask."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,18 @@ class Upstream:
         return self.written
 
     @property
+    def name(self) -> str | None:
+        """The name that AdGuard Home must look up before it can ask; None where it has the address, or a stamp."""
+        if self.scheme == "tls":
+            return self.tls_name or (None if self.address else self.written.removeprefix("tls://"))
+        host = urlsplit(self.written).hostname if self.scheme in ("https", "h3", "quic") else None
+        return None if host is None or _is_address(host) else host
+
+    @property
     def unbound(self) -> str:
-        """As unbound's `forward-addr` wants it; raises ResolverError for what unbound cannot do."""
+        """As unbound's `forward-addr` wants it; raises UpstreamError for what unbound cannot do."""
         if self.address is None or self.scheme in _ADGUARD_ONLY or (self.scheme == "tls" and not self.tls_name):
-            raise ResolverError(
+            raise UpstreamError(
                 f"unbound cannot ask the upstream {self.written!r}.",
                 "Write it as an address, or as tls://ADDRESS#NAME.",
             )
@@ -53,12 +67,46 @@ class Upstream:
         return str(self.address) if self.port == PLAIN_PORT else f"{self.address}@{self.port}"
 
 
+def for_unbound(what: str, written: Iterable[str]) -> tuple[list[str], bool]:
+    """Servers as unbound's `forward-addr` wants them, and whether they are asked over TLS; one zone has one way.
+
+    `what` names them in a sentence. Raises UpstreamError.
+    """
+    asked = [parse(server) for server in written]
+    tls = [server for server in asked if server.scheme == "tls"]
+    if tls and len(tls) < len(asked):
+        raise UpstreamError(
+            f"The {what} mix plain DNS and DNS over TLS, which unbound cannot.", "Make all of them tls:// or none."
+        )
+    return [server.unbound for server in asked], bool(tls)
+
+
+def require_usable(servers: Iterable[tuple[str, Iterable[str]]], resolvers: Collection[str], bootstrap: bool) -> None:
+    """That every one of `resolvers` can ask all servers; raises UpstreamError naming the first that it cannot.
+
+    + servers: what they are called in a sentence, and how they are written
+    + resolvers: adguardhome, unbound
+    + bootstrap: whether there are addresses at which AdGuard Home looks names up
+    """
+    for what, written in servers:
+        parsed = [parse(server) for server in written]
+        if "unbound" in resolvers:
+            for_unbound(what, written)
+        names = [server for server in parsed if server.name]
+        if "adguardhome" in resolvers and names and not bootstrap:
+            raise UpstreamError(
+                f"AdGuard Home has to look up {names[0].name} before it can ask {names[0].written}, "
+                "and bootstrap says nowhere.",
+                'Set bootstrap to addresses of resolvers, such as ["9.9.9.9", "1.1.1.1"].',
+            )
+
+
 def parse(written: str) -> Upstream:
-    """Read one upstream; raises ResolverError naming it."""
+    """Read one upstream; raises UpstreamError naming it."""
     if own := _ADGUARDS_OWN.match(written):
         domains = [domain for domain in own["domains"].split("/") if domain]
         servers = own["servers"].split()
-        raise ResolverError(
+        raise UpstreamError(
             f"The upstream {written!r} is for some domains only, in AdGuard Home's own words.",
             f"Take it out of upstreams and write forward_zones = {json.dumps(dict.fromkeys(domains, servers))}."
             if domains and servers and "#" not in servers
@@ -70,7 +118,7 @@ def parse(written: str) -> Upstream:
     if scheme in _ADGUARD_ONLY and rest:
         return Upstream(written, scheme, None, 443)
     if scheme not in ("udp", "tcp", "tls"):
-        raise ResolverError(f"The upstream {written!r} has an unknown scheme.", "Use an address, tls:// or https://.")
+        raise UpstreamError(f"The upstream {written!r} has an unknown scheme.", "Use an address, tls:// or https://.")
     rest, _, tls_name = rest.partition("#")
     host, port = _split(written, rest, TLS_PORT if scheme == "tls" else PLAIN_PORT)
     address: IPv4Address | IPv6Address | None
@@ -78,10 +126,10 @@ def parse(written: str) -> Upstream:
         address = ip_address(host)
     except ValueError:
         if scheme != "tls" or tls_name or not host:
-            raise ResolverError(f"The upstream {written!r} is not an address.", "Write it as an address.") from None
+            raise UpstreamError(f"The upstream {written!r} is not an address.", "Write it as an address.") from None
         address = None
     if tls_name and scheme != "tls":
-        raise ResolverError(f"The upstream {written!r} has a certificate name but no tls://.", "Add tls:// to it.")
+        raise UpstreamError(f"The upstream {written!r} has a certificate name but no tls://.", "Add tls:// to it.")
     return Upstream(written, scheme, address, port, tls_name or None)
 
 
@@ -96,5 +144,13 @@ def _split(written: str, text: str, default: int) -> tuple[str, int]:
     if not port:
         return host, default
     if not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ResolverError(f"The upstream {written!r} has no valid port.", "Use a number from 1 to 65535.")
+        raise UpstreamError(f"The upstream {written!r} has no valid port.", "Use a number from 1 to 65535.")
     return host, int(port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -26,6 +26,7 @@ from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
 from anycastlab.limit import label
 from anycastlab.node import layout
+from anycastlab.routeros.control import deployed_with
 from anycastlab.shell_answer import ShellError, answer
 from anycastlab.shell_fact import asked, way_to
 from anycastlab.site import deployed
@@ -71,17 +72,19 @@ class Fleet:
         return from_inventory(self.inventory)
 
     def look_as_deployed(self) -> list[str]:
-        """From now on `site` has the settings that the nodes were deployed with; says where the files differ.
+        """From now on `site` has the settings that nodes and router were deployed with; says where the files differ.
 
         A home whose files would be no home with them stays as the files have it.
         """
         read = ["head", "-c", str(deployed.MOST_BYTES), layout.DEPLOYED]
+        asked = gevent.spawn(deployed_with, self.site)  # beside the nodes: each may be one that does not answer
         answers = self.run_all({node.name: read for node in self.site.nodes})
         records = {name: deployed.parse(answer.stdout) for name, answer in answers.items() if answer.ok}
-        notes = deployed.notes(records, self.site)
+        router = asked.get()
+        notes = deployed.notes(records, self.site, router)
         if notes:
             with suppress(AnycastlabError):
-                self.site = with_secrets(deployed.as_deployed(machines_of(self.inventory), records, self.site))
+                self.site = with_secrets(deployed.as_deployed(machines_of(self.inventory), records, self.site, router))
         return notes
 
     def require_built(self) -> None:

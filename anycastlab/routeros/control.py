@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from anycastlab.paths import state_dir
 from anycastlab.routeros import backup as backups
@@ -19,6 +20,8 @@ from anycastlab.routeros.errors import RouterError
 from anycastlab.routeros.limits import VERIFY_TIMEOUT_S
 from anycastlab.routeros.planning import Planned, plan_removal, plan_restore, plan_site
 from anycastlab.routeros.reading import read
+from anycastlab.routeros.record import PROPERTY, recorded
+from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.routeros.verify import Asker, Explain, Verification, verify
 from anycastlab.site.model import Router, Site
 
@@ -76,6 +79,15 @@ def restore_router(site: Site, path: Path, log: Log = lambda _: None, shown: Pla
         applied = apply(connection, planned, state_dir(), log=log)
         originals.settle(state_dir(), planned)
         return applied
+
+
+def deployed_with(site: Site) -> dict[str, Any]:
+    """What the router says it was deployed with; empty where it says nothing, or cannot be asked."""
+    try:
+        with router_session(site.router) as connection:
+            return recorded(connection.print(NETWATCH, ["comment", PROPERTY]))
+    except RouterError:
+        return {}
 
 
 def verify_router(

@@ -13,11 +13,13 @@ from anycastlab.routeros.look_around import look_around
 from anycastlab.routeros.obstacles import Obstacle, told
 from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
 from anycastlab.routeros.reading import Reading
+from anycastlab.routeros.record import recorded
 from anycastlab.routeros.redirect import mends
 from anycastlab.routeros.row import Row
 from anycastlab.routeros.rows import Device, check, desired_rows
 from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.routeros.rows_settings import given_back
+from anycastlab.site import deployed
 from anycastlab.site.model import Site
 
 
@@ -54,7 +56,7 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     """
     device = reading.device
     desired = desired_rows(site, device)
-    notes = [*device.caps.notes, *check_foreign(site, desired, reading)]
+    notes = [*device.caps.notes, *_was_deployed(site, reading), *check_foreign(site, desired, reading)]
     if site.service.address6:
         notes += _ipv6_notes(device)
     found = look_around(site, reading)
@@ -68,6 +70,11 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     if any(isinstance(step, Add | Change | Move) and step.row.menu == NETWATCH for step in planned.plan.steps):
         return planned  # netwatch begins anew, and its first result sets the redirect
     return replace(planned, plan=replace(planned.plan, steps=(*planned.plan.steps, *mends(desired, reading.menus))))
+
+
+def _was_deployed(site: Site, reading: Reading) -> list[str]:
+    found = deployed.differences(recorded(reading.menus.get(NETWATCH, ())), site)
+    return [f"the router was {deployed.said(found, 'this run has')}."] if found else []
 
 
 def _ipv6_notes(device: Device) -> list[str]:

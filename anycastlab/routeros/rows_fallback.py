@@ -24,6 +24,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 from typing import Final
 
+from anycastlab.routeros import record
 from anycastlab.routeros.row import Place, Row
 from anycastlab.routeros.version import Capabilities
 from anycastlab.site.model import Site
@@ -33,7 +34,7 @@ NETWATCH: Final = "/tool/netwatch"
 ROUTE: Final = "/ip/route"
 ROUTE6: Final = "/ipv6/route"
 REDIRECT_TAG: Final = "anycastlab:redirect"
-NETWATCH_TAG: Final = "anycastlab:netwatch"
+NETWATCH_TAG: Final = record.TAG
 
 #: Our own redirects and nobody else's, as a pattern in a script (`\$` is the script language's `$`).
 _REDIRECTS: Final = f"^{REDIRECT_TAG}:(udp|tcp)( |\\$)"
@@ -100,7 +101,7 @@ def _netwatch(site: Site, caps: Capabilities) -> Row:
         "interval": f"{INTERVAL_S}s",
         "timeout": f"{TIMEOUT_MS}ms",
         "startup-delay": f"{STARTUP_DELAY_S}s",
-        "up-script": script("disable", site.service.address),
+        record.PROPERTY: record.line(site) + script("disable", site.service.address),
         "down-script": script("enable", site.service.address),
         "test-script": holding(site.service.address),
         "disabled": "no",

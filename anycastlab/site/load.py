@@ -56,7 +56,7 @@ SITE_SETTINGS: dict[str, tuple[str, ...]] = {
     "stale_max_age_s": ("resolver", "stale_max_age_s"),
     "dot": ("resolver", "dot"),
 }
-_ROUTER_KEYS: dict[str, str] = {
+ROUTER_SETTINGS: dict[str, str] = {
     "router_api_host": "api_host",
     "router_api_port": "api_port",
     "router_tls": "tls",
@@ -81,7 +81,7 @@ NODE_SETTINGS: dict[str, str] = {
     "architecture": "architecture",
     "interface": "interface",
 }
-KNOWN_KEYS = frozenset(SITE_SETTINGS) | frozenset(_ROUTER_KEYS) | frozenset(NODE_SETTINGS)
+KNOWN_KEYS = frozenset(SITE_SETTINGS) | frozenset(ROUTER_SETTINGS) | frozenset(NODE_SETTINGS)
 
 
 class HostLike(Protocol):
@@ -170,7 +170,7 @@ def build(machines: Machines, secrets: Mapping[str, str] | None = None) -> Site:
         shared.setdefault("resolver", {}).setdefault("router_dns", str(_lab_subnet(layout)[1]))
     router = {
         field: _plain(router_name, key, router_data[key])
-        for key, field in _ROUTER_KEYS.items()
+        for key, field in ROUTER_SETTINGS.items()
         if router_data.get(key) is not None
     }
     router["host"] = router_name
@@ -273,7 +273,7 @@ def _plain(host: str, key: str, value: Any) -> Any:
 
 
 _KEY_OF_PATH: dict[tuple[str, ...], str] = {path: key for key, path in SITE_SETTINGS.items()}
-_KEY_OF_ROUTER = {field: key for key, field in _ROUTER_KEYS.items()}
+_KEY_OF_ROUTER = {field: key for key, field in ROUTER_SETTINGS.items()}
 _KEY_OF_NODE = {field: key for key, field in NODE_SETTINGS.items()}
 
 

@@ -9,6 +9,7 @@ import difflib
 import errno
 import shutil
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -47,6 +48,16 @@ _WIDEST_HELP = 110  # columns
 def _help_width() -> int:
     # click's own choice is never narrower than 50 columns.
     return min(shutil.get_terminal_size().columns - 2, _WIDEST_HELP)
+
+
+class _Formatter(click.HelpFormatter):
+    """Leaves the text beside an option at least two thirds of a narrow window."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(list(rows), min(col_max, max(self.width // 3, 1)), col_spacing)
+
+
+click.Context.formatter_class = _Formatter  # for the subcommands', too
 
 
 class _Commands(click.Group):

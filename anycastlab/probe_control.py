@@ -51,6 +51,9 @@ READ_COMMAND = (
 DRAINED_BY_OPERATOR = "operator"
 
 
+PEERS_PROBLEM = "peers"  # the problem of a probe that cannot talk to its peers
+
+
 class DrainError(AnycastlabError):
     """A node cannot be drained or put back."""
 

@@ -29,7 +29,11 @@ _OUR_UNITS: Final = (
     layout.LINK_UNIT,
 )  # fmt: skip
 _RUN: Final = "/run/anycastlab"
-_NETWORKD_CONFIG: Final = "/etc/systemd/networkd.conf.d/"
+# Folder or file of ours → who reads it.
+_READERS: Final = (
+    ("/etc/systemd/networkd.conf.d/", layout.NETWORKD_UNIT),
+    (layout.RESOLVED_CONFIG, layout.RESOLVED_UNIT),
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Removal:
     units: tuple[tuple[str, Unit], ...] = ()  # the distribution's, put back
     users: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    restarts: tuple[str, ...] = ()
+    """Services that read one of our files; also where a removal that was killed has taken the file away already."""
 
     @property
     def changes(self) -> bool:
@@ -122,6 +128,14 @@ def plan(state: NodeState, record: Record, paths: list[str]) -> Removal:
         ),
         users=tuple(user for user, there in record.users.items() if not there),
         settings=tuple((key, value) for key, value in record.settings.items() if value is not None),
+        restarts=tuple(
+            unit
+            for place, unit in (
+                (_NETWORKD_CONFIG, layout.NETWORKD_UNIT),
+                (layout.RESOLVED_CONFIG, layout.RESOLVED_UNIT),
+            )
+            if any(path.startswith(place) for path in (*ours, *record.files))
+        ),
     )
 
 
@@ -148,10 +162,7 @@ def script(node: Node, service: Service, removal: Removal) -> str:
     beside = [shlex.quote(f"{path}{FRESH}") for path in (*removal.delete, *removal.restore)]
     lines += [f"must rm -f -- {' '.join(beside)}"] if beside else []
     lines.append("must systemctl daemon-reload")
-    if any(path.startswith(_NETWORKD_CONFIG) for path in removal.delete):
-        lines.append(f"must systemctl try-restart {layout.NETWORKD_UNIT}")
-    if layout.RESOLVED_CONFIG in (*removal.delete, *removal.restore):
-        lines.append(f"must systemctl try-restart {layout.RESOLVED_UNIT}")
+    lines += [f"must systemctl try-restart {unit}" for unit in removal.restarts]
     lines += [f"sysctl -qw {shlex.quote(f'{key}={value}')} 2>/dev/null || true" for key, value in removal.settings]
     for name, unit in removal.units:
         if unit.enabled or unit.active:

@@ -312,6 +312,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="anycastlab phone",
+        usage="%(prog)s --server ADDRESS\n       [OPTION]…",  # one line each, also in a narrow window
         description="Ask DNS questions on a fixed schedule, like the devices of a household, and record each one.",
         epilog="Exit codes: 0 measured, 1 error or refusal, 2 late or skipped (not valid), 130 stopped.",
     )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from anycastlab.node import layout, ports
 from anycastlab.outside_text import name, one_line
-from anycastlab.probe_control import parse_state
+from anycastlab.probe_control import PEERS_PROBLEM, parse_state
 from anycastlab.site import Node, Site
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import ask_from
@@ -109,7 +109,8 @@ def node_status(node: Node, site: Site, output: Answer, household: Household) ->
     advertised = _json(said.get("advertised", ""), {}).get("advertisedRoutes", {})
     drained = said.get("drained", "")
     sharing = _sharing(node, site, output.stdout)
-    wan = parse_state(node.name, [said.get("probe", ""), said.get("clock", "")]).questions.get("wan")
+    probe = parse_state(node.name, [said.get("probe", ""), said.get("clock", "")])
+    wan = probe.questions.get("wan")
     return replace(
         base,
         architecture=said.get("architecture") or None,
@@ -123,6 +124,7 @@ def node_status(node: Node, site: Site, output: Answer, household: Household) ->
         wan=None if wan is None or not wan.outcome else not wan.bad,
         wan_age_s=None if wan is None else wan.age_s,
         sharing=sharing,
+        peers_problem=probe.problems.get(PEERS_PROBLEM),
     )
 
 

@@ -37,6 +37,7 @@ class NodeStatus:
     wan: bool | None = None  # whether the probe's last internet names resolved; None: not known
     wan_age_s: float | None = None  # how old that is
     sharing: tuple[str, ...] = ()  # other programs that listen on its port 53
+    peers_problem: str | None = None  # why the probe cannot talk to the other nodes' probes
     internet: bool | None = None  # whether one resolved through it just now, asked from outside; None: not asked
 
 
@@ -131,6 +132,8 @@ class Status:
                 continue
             if node.sharing:
                 found.append(f"{node.name}: port 53 is also held by {' and '.join(node.sharing)}; stop it there.")
+            if node.peers_problem:
+                found.append(f"{node.name}: {node.peers_problem}; so no fault that all share is told from its own.")
             if without_router:
                 continue  # its sessions end at the router: nothing of that is the node's fault
             if node.bgp != "Established":

@@ -144,8 +144,12 @@ def test_the_stub_of_systemd_resolved_comes_back() -> None:
     lines = removal.script(NODE, SITE.service, found).splitlines()
     gone = lines.index(f"must rm -f -- {layout.RESOLVED_CONFIG}")
     assert gone < lines.index(f"must systemctl try-restart {layout.RESOLVED_UNIT}")
+    # a removal that was killed between the two
     without = deployed(files=dict.fromkeys([path for path in PATHS if path != layout.RESOLVED_CONFIG], SOME))
     script = removal.script(NODE, SITE.service, removal.plan(without, recorded(), PATHS))
+    assert f"must systemctl try-restart {layout.RESOLVED_UNIT}" in script
+    never = {path: path in DISTRIBUTION for path in PATHS if path != layout.RESOLVED_CONFIG}
+    script = removal.script(NODE, SITE.service, removal.plan(without, recorded(files=never), PATHS))
     assert layout.RESOLVED_UNIT not in script
 
 

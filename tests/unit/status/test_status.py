@@ -114,6 +114,14 @@ def test_a_drain_that_no_person_asked_for_is_a_complaint(flag: str) -> None:
     ]
 
 
+def test_a_probe_that_cannot_talk_to_its_peers_is_a_complaint() -> None:
+    why = "messages in the name of node02 do not bear this home's key"
+    node = replace(healthy().nodes[0], peers_problem=why)
+    assert replace(healthy(), nodes=(node,)).complaints() == [
+        f"node01: {why}; so no fault that all share is told from its own."
+    ]
+
+
 def test_the_router_answering_itself_is_named() -> None:
     service = service_status(SITE, [], None, "10.1.9.53")
     assert (service.answers, service.answered_by) == (True, "router")

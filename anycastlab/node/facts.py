@@ -213,6 +213,8 @@ class ContentFact(ShellFact[dict[str, str]]):
 # Octets of a record of ours: the one of what was on the node before has a line per file. One more is read, to see more.
 _MOST_RECORD: Final = 1 << 20
 _MOST_READ: Final = _MOST_RECORD + 1
+# Octets of AdGuard Home's file, which a person may have filled: ten thousand rules and rewrites are one megabyte.
+_MOST_ADGUARD: Final = 8 << 20
 _UNIT_PROPERTIES: Final = "Id,ActiveState,UnitFileState,LoadState,NeedDaemonReload"
 
 
@@ -247,7 +249,7 @@ for i in /sys/class/net/*; do [ ! -d "$i" ] || say interface "${{i##*/}}"; done
 [ ! -e {layout.DRAINED} ] || say drained "$(head -c 200 {layout.DRAINED} | head -n1)"
 [ ! -e {layout.ORIGINALS_INDEX} ] || say originals "$(head -c {_MOST_READ} {layout.ORIGINALS_INDEX} | b64)"
 [ ! -e {layout.APPLIED} ] || say applied "$(head -c {_MOST_READ} {layout.APPLIED} | b64)"
-[ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(b64 < {layout.ADGUARD_CONFIG})"
+[ ! -e {layout.ADGUARD_CONFIG} ] || say adguard "$(head -c {_MOST_ADGUARD + 1} {layout.ADGUARD_CONFIG} | b64)"
 {ports.script()}
 say running "$(vtysh -c 'show running-config' 2>/dev/null | b64)"
 true"""
@@ -308,7 +310,7 @@ def parse(lines: list[str]) -> NodeState:
         root=one.get("uid", "0") == "0",
         originals=_record(one["originals"], layout.ORIGINALS_INDEX) if "originals" in one else {},
         held=ports.parse(many["socket"], many["holder"]),
-        adguard_yaml=_decoded(one["adguard"]) if "adguard" in one else None,
+        adguard_yaml=_adguard(one["adguard"]) if "adguard" in one else None,
         running_config=_decoded(one.get("running", "")),
     )
 
@@ -322,6 +324,14 @@ def _record(encoded: str, path: str) -> dict[str, Any]:
     if not isinstance(found, dict) or not found:
         raise stored.Damaged(f"{path} is damaged: it is {stored.shown(found) if found else 'empty'}")
     return found
+
+
+def _adguard(encoded: str) -> str:
+    """AdGuard Home's file; half of one would be merged into a file without the rest."""
+    text = _decoded(encoded)
+    if len(text) > _MOST_ADGUARD:
+        raise stored.Damaged(f"{layout.ADGUARD_CONFIG} is damaged: it is larger than {_MOST_ADGUARD >> 20} MiB")
+    return text
 
 
 def _evidence(one: Mapping[str, str]) -> Evidence:

@@ -129,12 +129,7 @@ def plan(state: NodeState, record: Record, paths: list[str]) -> Removal:
         users=tuple(user for user, there in record.users.items() if not there),
         settings=tuple((key, value) for key, value in record.settings.items() if value is not None),
         restarts=tuple(
-            unit
-            for place, unit in (
-                (_NETWORKD_CONFIG, layout.NETWORKD_UNIT),
-                (layout.RESOLVED_CONFIG, layout.RESOLVED_UNIT),
-            )
-            if any(path.startswith(place) for path in (*ours, *record.files))
+            unit for place, unit in _READERS if any(path.startswith(place) for path in (*ours, *record.files))
         ),
     )
 

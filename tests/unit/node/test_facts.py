@@ -96,6 +96,12 @@ def test_garbage_is_a_fact_error() -> None:
         NodeFact().process([BEGIN, "present\t1", "hostname\tx", "applied\tbm90IGpzb24=", f"{END} 0"])
 
 
+def test_an_endless_file_of_adguard_home_is_refused_and_never_cut() -> None:
+    huge = b64("#" * ((8 << 20) + 1))
+    with pytest.raises(facts.FactProcessError, match=r"AdGuardHome\.yaml is damaged: it is larger than 8 MiB"):
+        NodeFact().process([BEGIN, *PRINTED[:-2], f"adguard\t{huge}", f"{END} 0"])
+
+
 def test_the_script_runs_on_a_machine_that_is_no_node(tmp_path: Path) -> None:
     # given a file that is there, one that is not, and no unit, link or package of ours
     file = tmp_path / "there"

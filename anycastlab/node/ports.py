@@ -58,11 +58,13 @@ class Holder:
 
     @property
     def is_our_adguard(self) -> bool:
-        return self.program == layout.ADGUARD_PROGRAM
+        # The same program may also be a person's second one, started by hand, with another file.
+        return self.program == layout.ADGUARD_PROGRAM and self.unit == layout.resolver_unit("adguardhome")
 
     def show(self) -> str:
         """`unbound (unbound.service) on 127.0.0.1`: the name a person knows it by."""
-        elsewhere = "" if self.program.startswith("/usr/") else self.program
+        distributions = self.program.startswith("/usr/") and not self.program.startswith("/usr/local/")
+        elsewhere = "" if distributions else self.program
         about = ", ".join(part for part in (self.unit, elsewhere) if part)
         return f"{self.process}{f' ({about})' if about else ''} on {self.address}"
 

@@ -242,13 +242,13 @@ def until(holds: Callable[[], bool], limit_s: float, what: str) -> None:
         time.sleep(0.5)
 
 
-def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab) -> None:
-    before = {node: json.loads(lab.incus("list", node, "--format", "json"))[0]["created_at"] for node in NODES}
+def heard_during(lab: RunningLab, work: Callable[[], object]) -> dict[str, int]:
+    """What a phone that asks the service address 20 times a second counted while `work` went on."""
     phone = subprocess.Popen(
         [
             *("incus", "exec", "--project", lab.project, "client01", "--"),
             *("python3", "/usr/local/lib/anycastlab/phone.pyz"),
-            *("--server", "10.1.9.53", "--rate", "20", "--duration", "120", "--json-summary", "/tmp/rebuild.json"),
+            *("--server", "10.1.9.53", "--rate", "20", "--duration", "120", "--json-summary", "/tmp/heard.json"),
         ],
         cwd=ROOT,
         env=lab.environment,
@@ -257,18 +257,39 @@ def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab)
         stderr=subprocess.DEVNULL,
     )
     try:
-        lab.up("--data", "rebuild=all")
+        work()
         lab.exec("client01", "pkill", "-INT", "-f", "phone.pyz")
         phone.wait(timeout=30)
     finally:
         phone.kill()
         phone.wait()
+    counts: dict[str, int] = json.loads(lab.exec("client01", "cat", "/tmp/heard.json").stdout)["counts"]
+    return counts
+
+
+def test_rebuild_of_all_nodes_while_the_address_keeps_answering(lab: RunningLab) -> None:
+    before = {node: json.loads(lab.incus("list", node, "--format", "json"))[0]["created_at"] for node in NODES}
+    counts = heard_during(lab, lambda: lab.up("--data", "rebuild=all"))
     after = {node: json.loads(lab.incus("list", node, "--format", "json"))[0]["created_at"] for node in NODES}
     assert all(before[node] != after[node] for node in NODES)
-    summary = json.loads(lab.exec("client01", "cat", "/tmp/rebuild.json").stdout)
-    counts = summary["counts"]
     assert counts["sent"] > 100
-    assert (counts["lost"], counts["servfail"]) == (0, 0), summary
+    assert (counts["lost"], counts["servfail"]) == (0, 0), counts
+    assert lab.healthy()
+
+
+def test_a_home_of_one_node_grows_while_that_node_keeps_answering(lab: RunningLab, tmp_path: Path) -> None:
+    one = tmp_path / "lab.py"
+    text = (ROOT / lab.inventory).read_text(encoding="utf-8")
+    one.write_text(text.replace('    "node02",\n    "node03",\n', ""), encoding="utf-8")
+    lab.command("up", "-i", str(one), check=True)
+    lab.command("down", "-y", "-i", str(one), "node02", "node03", check=True)
+    assert lab.status()["router"]["next_hops"] == NODE_ADDRESSES[:1]
+
+    counts = heard_during(lab, lab.up)
+
+    assert lab.status()["router"]["next_hops"] == NODE_ADDRESSES
+    assert counts["sent"] > 100
+    assert (counts["lost"], counts["servfail"]) == (0, 0), counts
     assert lab.healthy()
 
 
@@ -276,7 +297,11 @@ def test_a_node_is_not_deleted_before_its_replacement_is_sure(seen_lab: RunningL
     before = json.loads(seen_lab.incus("list", "node01", "--format", "json"))[0]["created_at"]
     for environment, setting, sentence in (
         ({"ANYCASTLAB_CACHE": "/dev/null/cache"}, "rebuild=node01", "AdGuard Home cannot be kept in /dev/null/cache"),
-        ({}, "adguardhome_source=file:/nowhere", "There is no file /nowhere"),
+        (
+            {},
+            "adguardhome_source=file:/nowhere",
+            "adguardhome_source of node01 names /nowhere, and there",
+        ),
         ({}, "stale_ttl_s=99999999999999999", "AdGuard Home refuses its new configuration, the old one stays: "),
     ):
         anycastlab = str(Path(sys.executable).with_name("anycastlab"))

@@ -70,6 +70,16 @@ def refused(node: object, *held: Holder, started: tuple[str, ...] = ()) -> NodeE
             "",
         ),
         (
+            Holder("udp", "*", 53, "AdGuardHome", 3, "", layout.ADGUARD_PROGRAM),
+            f"is held by AdGuardHome ({layout.ADGUARD_PROGRAM}) on *.",
+            "",
+        ),
+        (
+            Holder("udp", "*", 53, "AdGuardHome", 3, "mine.service", layout.ADGUARD_PROGRAM),
+            f"is held by AdGuardHome (mine.service, {layout.ADGUARD_PROGRAM}) on *.",
+            "`systemctl disable --now mine.service`",
+        ),
+        (
             Holder("tcp", "*", 3000, "grafana", 3, "grafana-server.service", "/usr/share/grafana/bin/grafana"),
             "node01: port 3000, for AdGuard Home's web page, is held by grafana (grafana-server.service) on *.",
             "have it listen elsewhere",

@@ -187,7 +187,8 @@ def at_work(home: Path, request: pytest.FixtureRequest) -> Iterator[tuple[subpro
     write(home, SLOW)
     ignored = getattr(request, "param", False)
     process = subprocess.Popen(
-        [*(["env", "--ignore-signal=INT"] if ignored else []), PROGRAM, "up", "-i", "inventory.py"],
+        # All others as they are on a terminal: the tests themselves may have been started by nohup.
+        ["env", "--default-signal", *(["--ignore-signal=INT"] if ignored else []), PROGRAM, "up", "-i", "inventory.py"],
         cwd=home,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

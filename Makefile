@@ -25,11 +25,12 @@ lab: setup
 test-tools: setup
 	@scripts/test-tools
 
-# Lint, format, types, and code that nothing uses.
+# Lint, format, types, the order of the packages, and code that nothing uses.
 check: venv-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/vulture
 
 # Everything: unit, contract and lab tests. The lab tests build a lab of their own beside yours.

@@ -6,7 +6,7 @@ host takes part in the barrier at its end.
 
 from pyinfra import host, inventory
 
-from anycastlab.site.load import from_inventory
+from anycastlab.inventory_site import from_inventory
 from anycastlab.turn import take_turn
 from tasks.barrier import barrier
 from tasks.check import check

@@ -6,7 +6,7 @@ The router first, so that nothing is sent to nodes that are about to go. Base im
 
 from pyinfra import inventory
 
-from anycastlab.site.load import from_inventory
+from anycastlab.inventory_site import from_inventory
 from anycastlab.turn import take_turn
 from tasks.barrier import barrier
 from tasks.removal import lab_removed, node_removed, router_removed

@@ -16,8 +16,7 @@ from typing import Any
 import click
 
 from anycastlab import __version__, first_moments, standard_output
-
-OK, ERROR, PENDING, INTERRUPTED = 0, 1, 2, 130
+from anycastlab.exit_codes import ERROR, INTERRUPTED, OK
 
 # subcommand -> (module, its one-line help, shown without importing the module)
 _COMMANDS = {

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-_INTERRUPTED = 130  # `cli` has the list of exit codes, and is not imported yet
+from anycastlab.exit_codes import INTERRUPTED
 
 
 def begin() -> None:
@@ -38,13 +38,4 @@ def over() -> None:
 
 def _leave(_number: int, _frame: object) -> None:
     os.write(2, b"Stopped by Ctrl-C.\n")
-    os._exit(_INTERRUPTED)
-
-
-def main() -> None:
-    """The `anycastlab` program."""
-    begin()
-    complete_streams()
-    from anycastlab.cli import main as command
-
-    command()
+    os._exit(INTERRUPTED)

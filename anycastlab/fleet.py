@@ -21,16 +21,17 @@ from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.context import ctx_state
 
 from anycastlab import first_moments
-from anycastlab.commands.options import sudo_password_chosen
 from anycastlab.errors import AnycastlabError
 from anycastlab.inventory_file import read
+from anycastlab.inventory_site import from_inventory, with_secrets
 from anycastlab.limit import label
 from anycastlab.node import layout
 from anycastlab.routeros.control import deployed_with
+from anycastlab.same_sudo_password import sudo_password_chosen
 from anycastlab.shell_answer import ShellError, answer
 from anycastlab.shell_fact import asked, way_to
 from anycastlab.site import deployed
-from anycastlab.site.load import from_inventory, machines_of, require_known_settings, with_secrets
+from anycastlab.site.load import machines_of, require_known_settings
 from anycastlab.status import built
 from anycastlab.status.answer import Answer
 from anycastlab.status.asking import LAB_CLIENT

@@ -86,8 +86,8 @@ def _refuse_settings(given: Mapping[str, Any], deploys: bool) -> None:
     """
     from pyinfra_cli import cli as its
 
+    from anycastlab.inventory_site import from_inventory
     from anycastlab.limit import chosen
-    from anycastlab.site.load import from_inventory
 
     ssh = (given[f"ssh_{name}"] for name in ("user", "key", "key_password", "port", "password"))
     inventory = read(given["inventory"], its._set_override_data(given["data"], *ssh), given["group_data"])

@@ -21,7 +21,7 @@ from anycastlab.incus import instances, labs
 from anycastlab.incus.exec import execute, flush
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.incus.session import Session
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 
 LAB = Lab("bench")
 PAIRS = 60

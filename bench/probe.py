@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anycastlab.image.build import ensure
-from anycastlab.lab.topology import ROUTER_DNS
+from anycastlab.site.topology import ROUTER_DNS
 from tests.lab.probe_lab import ROUTER, SERVICE, ProbeLab
 from tests.lab.route_watch import RouteWatch
 

@@ -21,7 +21,8 @@ from anycastlab.routeros.apply import apply
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.planning import plan_site
 from anycastlab.routeros.reading import fresh, read
-from anycastlab.site.model import Node, Resolver, Router, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node, Resolver, Router
 from anycastlab.virtual_router.testing import PASSWORD, RunningRouter, running_router
 
 RUNS = 7

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from anycastlab.report import reading as records
+from anycastlab.report.judge import lost_time_s
 from anycastlab.report.run import Run, Verdict
 from anycastlab.report.statistics import summarize
-from anycastlab.scenarios.judge import lost_time_s
 
 LAB = "benchsc"
 REPEATS = 5

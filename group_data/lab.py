@@ -1,4 +1,4 @@
-"""The embedded lab's own values; `anycastlab.lab.topology` draws the picture."""
+"""The embedded lab's own values; `anycastlab.site.topology` draws the picture."""
 
 # Built here from the machine's own Debian mirror; or REMOTE:NAME, such as "images:debian/13": a Debian 12 or 13 of an
 # Incus remote, to which this machine adds the packages once, from that same mirror.

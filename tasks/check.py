@@ -3,10 +3,10 @@
 from pyinfra import host
 from pyinfra.api import deploy
 
-from anycastlab.run.tell import CHECK
 from anycastlab.site import Site
 from anycastlab.status.check import household_is_answered
 from anycastlab.status.serving import announced
+from anycastlab.tell import CHECK
 
 
 def check(site: Site) -> None:

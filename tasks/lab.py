@@ -8,11 +8,11 @@ from pyinfra.api import deploy
 
 from anycastlab import bundle
 from anycastlab.incus.operations import instance, require_possible
+from anycastlab.incus.spec import InstanceSpec, Lab
 from anycastlab.lab import ipv6, router, specs, upstream
 from anycastlab.lab.base_image import alias_of, base_image
 from anycastlab.lab.configured import at_hand, configured
 from anycastlab.lab.credentials import lab_password
-from anycastlab.lab.topology import InstanceSpec, Lab
 from anycastlab.node.managed import ManagedFile
 from anycastlab.site import Site
 from anycastlab.site.load import router_version

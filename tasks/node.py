@@ -6,20 +6,20 @@ from pyinfra import host, inventory, logger
 from pyinfra.api import deploy
 
 from anycastlab.incus.facts import IncusInstance
+from anycastlab.incus.spec import Lab
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.base_image import base_image
-from anycastlab.lab.topology import Lab
 from anycastlab.node.choose import resolver_of
 from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
 from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, rehearse, withdraw
 from anycastlab.node.render import Machine, frr_conf
 from anycastlab.routeros.version import capabilities
-from anycastlab.run.tell import CHECK
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.site.load import router_version
 from anycastlab.status.check import answers_others
+from anycastlab.tell import CHECK
 from tasks.lab import machine
 
 # Name of the node that `last_node` sets up; filled while preparing, when `fresh_nodes` leaves it out.

@@ -4,8 +4,8 @@ from pyinfra import host
 from pyinfra.api import deploy
 
 from anycastlab.incus.operations import remove_lab
+from anycastlab.incus.spec import Lab
 from anycastlab.lab.credentials import forgotten
-from anycastlab.lab.topology import Lab
 from anycastlab.node.keep import outlives
 from anycastlab.node.removal import removed
 from anycastlab.routeros.operations import remove

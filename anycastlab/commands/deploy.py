@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from anycastlab.cli import ERROR, INTERRUPTED, OK, PENDING
+from anycastlab.colours import coloured
 from anycastlab.commands.confirm import confirm, yes_option
-from anycastlab.commands.options import data_option, inventory_option, parse_data, sudo_password_chosen
+from anycastlab.commands.options import data_option, inventory_option, parse_data
+from anycastlab.exit_codes import ERROR, INTERRUPTED, OK, PENDING
 from anycastlab.run import outside, show
-from anycastlab.run.colours import coloured
 from anycastlab.run.story import Machine, Story, closing, sentence
+from anycastlab.same_sudo_password import sudo_password_chosen
 
 DEPLOY, TEARDOWN = "deploy.py", "teardown.py"
 
@@ -61,7 +62,7 @@ def down(inventory: str, data: tuple[str, ...], yes: bool, verbose: bool, names:
 
 def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...], *, yes: bool) -> int:
     from anycastlab.fleet import Fleet
-    from anycastlab.lab.topology import Lab
+    from anycastlab.incus.spec import Lab
     from anycastlab.status import built
     from anycastlab.turn import take_turn
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anycastlab.cli import ERROR, OK
 from anycastlab.commands.options import json_option
+from anycastlab.exit_codes import ERROR, OK
 from anycastlab.lab import machines
 
 if TYPE_CHECKING:
     from anycastlab.host.doctor import Finding
-    from anycastlab.lab.topology import Lab
+    from anycastlab.incus.spec import Lab
 
 
 @click.command()

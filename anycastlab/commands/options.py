@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from anycastlab.same_sudo_password import CHOSEN
 from anycastlab.stored import parse_json
 
 DEFAULT_INVENTORY = "inventory/lab.py"
 
-_SUDO = "anycastlab.same_sudo_password"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -36,13 +36,7 @@ def inventory_option(command: _Command) -> _Command:
 
 
 def _choose_sudo_password(context: click.Context, _parameter: click.Parameter, chosen: bool) -> None:
-    context.meta[_SUDO] = chosen
-
-
-def sudo_password_chosen() -> bool:
-    """Whether the running command was given `--same-sudo-password`."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_SUDO))
+    context.meta[CHOSEN] = chosen
 
 
 data_option = click.option(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
+from anycastlab.exit_codes import OK, PENDING
 
 if TYPE_CHECKING:
     from anycastlab.fleet import Fleet

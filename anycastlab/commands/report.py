@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from anycastlab.cli import OK
+from anycastlab.exit_codes import OK
 
 FORMATS = ("table", "markdown", "csv")
 

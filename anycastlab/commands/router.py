@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from anycastlab.cli import OK, PENDING
 from anycastlab.commands.confirm import confirm, yes_option
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
+from anycastlab.exit_codes import OK, PENDING
 
 
 @click.group()

@@ -12,8 +12,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
+from anycastlab.exit_codes import OK, PENDING
 
 DEFAULT_OUT = Path("runs")
 _WIDEST = 160  # columns of the list of scenarios, where no terminal limits it

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import click
 
-from anycastlab.cli import OK, PENDING
 from anycastlab.commands.options import data_option, inventory_option, json_option, parse_data
+from anycastlab.exit_codes import OK, PENDING
 
 
 @click.command()

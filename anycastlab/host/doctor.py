@@ -9,8 +9,9 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from anycastlab.host import gather, ports
+from anycastlab.host.facts import HostFacts
 from anycastlab.host.limits import LAB_DISK_MIB, LAB_MEMORY_MIB, MINIMUM_INCUS
-from anycastlab.incus import ports
 
 
 class Severity(enum.Enum):
@@ -31,51 +32,9 @@ class Finding:
         return f"{self.severity.value}: {self.problem} {self.hint}".rstrip()
 
 
-@dataclass(frozen=True)
-class HostFacts:
-    """What this machine looks like. Defaults describe one on which everything is fine."""
-
-    system: str = "Linux"
-    user: str = "root"
-    root: bool = True
-    in_admin_group: bool = True
-    """Whether the user is in `incus-admin` by the group file; the session may be older than that."""
-    socket: str = "/var/lib/incus/unix.socket"
-    """Empty when Incus has none here."""
-    socket_named: str = ""
-    """What INCUS_SOCKET or INCUS_DIR says; empty without them."""
-    path: str = ""
-    path_usable: bool = True
-    """Whether the system's programs are found through PATH."""
-    socket_open: bool = True
-    """Whether this process may write to it."""
-    kernel_missing: tuple[str, ...] = ()
-    """Of veth, bridge, nftables: what the kernel cannot do."""
-    disk_path: str = "/var/lib/incus"
-    disk_free_mib: int = 100_000
-    memory_available_mib: int = 16_000
-    missing_programs: tuple[str, ...] = ()
-    """Packages of programs that are not here."""
-    incus_installed: bool = True
-    incus_version: str = "6.0.4"
-    """Empty when the daemon does not answer."""
-    subordinate_ids: bool = True
-    """Whether root has ranges in /etc/subuid and /etc/subgid."""
-    low_limits: tuple[tuple[str, int], ...] = ()
-    """(kernel setting, current value) for those that all containers share and that are too low."""
-    forward_dropped: bool = False
-    docker: bool = False
-    taken_ports: tuple[tuple[int, str], ...] = ()
-    """(port on 127.0.0.1, what holds it) for ports the lab wants and does not hold itself."""
-    go: str = "go1.26.6"
-    """Empty when Go is not installed."""
-
-
 def run(lab_ports: Sequence[int], *, lab_project: str) -> list[Finding]:
     """Looks at this machine. `lab_ports` are those on 127.0.0.1 that the lab's proxy devices listen on."""
-    from anycastlab.host.gather import facts  # here: `gather` needs HostFacts
-
-    return check(facts(lab_ports, lab_project))
+    return check(gather.facts(lab_ports, lab_project))
 
 
 def fatal(findings: Sequence[Finding]) -> bool:

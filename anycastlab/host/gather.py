@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from anycastlab.host import firewall, kernel_limits
-from anycastlab.host.doctor import HostFacts
+from anycastlab.host import firewall, kernel_limits, ports
+from anycastlab.host.facts import HostFacts
 from anycastlab.host.limits import INCUS_QUESTION_TIMEOUT_S, KERNEL_TRIAL_TIMEOUT_S
 from anycastlab.host.requirements import INCUS, PROGRAM_DIRECTORIES, TOOLS, Requirement
-from anycastlab.incus import ports
 from anycastlab.stored import parse_json
 
 ADMIN_GROUP: Final = "incus-admin"

@@ -12,10 +12,9 @@ import sys
 import threading
 
 from anycastlab.errors import AnycastlabError
+from anycastlab.exit_codes import INTERRUPTED
 from anycastlab.image import build
 from anycastlab.image.process import ending_signals_interrupt
-
-INTERRUPTED_EXIT = 130
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +28,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return INTERRUPTED_EXIT
+        return INTERRUPTED
     return 0
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from anycastlab import elf
 from anycastlab.image import limits
 from anycastlab.image.definition import CODENAMES, DerivedDefinition
 from anycastlab.image.errors import ImageError
 from anycastlab.image.store import ImageStore, fingerprint
-from anycastlab.node import elf
 
 _OS_RELEASE: Final = "usr/lib/os-release"
 _PROGRAM: Final = "usr/bin/dpkg"

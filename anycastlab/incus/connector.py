@@ -37,7 +37,7 @@ from pyinfra.connectors.util import (
 )
 from typing_extensions import TypedDict, Unpack, override
 
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 
 from . import files
 from .errors import IncusError, MissingError, NotRunningError

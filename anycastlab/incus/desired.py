@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 
 OWNER_KEY = "user.anycastlab"
 READY_KEY = "user.anycastlab.ready"

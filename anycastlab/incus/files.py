@@ -1,8 +1,8 @@
 """Files in an instance, running or stopped, with owner and mode; on Incus 6 and 7.
 
-The server honours owner and mode only for a file that is new, and writes an existing one in place. So `put` always
-makes a new file beside the old one and renames it (one short command); a stopped instance, where nobody can look at a
-half-written file, has the old one removed first.
+The server honours owner and mode only for a file that is new, and writes an existing one in place. So `replace.put`
+always makes a new file beside the old one and renames it (one short command); a stopped instance, where nobody can look
+at a half-written file, has the old one removed first.
 
 Headers are sent under both names: Incus reads `X-Incus-*`, and until 7.2 also `X-LXD-*`. Modes are octal only with a
 leading zero.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from .errors import IncusError, MissingError
+from .errors import MissingError
 from .rest import Rest
 
 FileType = Literal["file", "directory", "symlink"]
@@ -69,30 +69,6 @@ def create(
     rest.write(f"/instances/{instance}/files", content, headers("file", mode, uid, gid), path=path)
 
 
-def put(
-    rest: Rest,
-    instance: str,
-    path: str,
-    content: bytes | IO[bytes],
-    *,
-    mode: int = 0o644,
-    uid: int = 0,
-    gid: int = 0,
-) -> None:
-    """Puts a file with exactly this content, mode and owner into a running instance, in one step for its readers."""
-    from .exec import check  # exec puts its stdin with `create`
-
-    temporary = beside(path)
-    create(rest, instance, temporary, content, mode=mode, uid=uid, gid=gid)
-    try:
-        if mode > 0o777:  # the server drops set-user-id and its like
-            check(rest, instance, ["chmod", f"{mode:o}", "--", temporary])
-        check(rest, instance, ["mv", "-fT", "--", temporary, path])
-    except IncusError:
-        remove(rest, instance, temporary)
-        raise
-
-
 def place(
     rest: Rest,
     instance: str,
@@ -103,7 +79,7 @@ def place(
     uid: int = 0,
     gid: int = 0,
 ) -> None:
-    """Like `put`, for a stopped instance: replaces whatever is there (a symbolic link too), makes missing folders."""
+    """Like `replace.put`, for a stopped instance. Replaces whatever is there, a link too, and makes missing folders."""
     remove(rest, instance, path)
     try:
         create(rest, instance, path, content, mode=mode, uid=uid, gid=gid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from anycastlab.lab.topology import InstanceSpec, Lab
+from anycastlab.incus.spec import InstanceSpec, Lab
 
 from . import desired, files, limits
 from .errors import ExistsError, IncusError, MissingError, NotRunningError

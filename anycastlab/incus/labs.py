@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from anycastlab.image.definition import is_own_alias
 from anycastlab.image.overlay import DIGEST_PROPERTY
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 
 from . import limits
 from .desired import OWNER_KEY

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from pyinfra import host, logger, state
 from pyinfra.api import FunctionCommand, operation
 
+from anycastlab import tell
 from anycastlab.errors import AnycastlabError
-from anycastlab.lab.topology import InstanceSpec, Lab
-from anycastlab.run import tell
+from anycastlab.host import ports
+from anycastlab.incus.spec import InstanceSpec, Lab
 
-from . import desired, instances, labs, ports
+from . import desired, instances, labs
 from .connector import IncusConnector
 from .desired import Plan
 from .errors import IncusError

@@ -11,11 +11,11 @@ from collections.abc import Generator
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, operation
 
+from anycastlab import tell
 from anycastlab.errors import AnycastlabError
 from anycastlab.image import apart
 from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.incus.facts import IncusAlias, IncusServer
-from anycastlab.run import tell
 
 LOCAL = "local"
 

@@ -17,10 +17,10 @@ from pyinfra import host, logger, state
 from pyinfra.api import FileUploadCommand, FunctionCommand, StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
+from anycastlab import tell
 from anycastlab.errors import AnycastlabError
 from anycastlab.node.agent import FRESH
 from anycastlab.node.managed import ManagedFile
-from anycastlab.run import tell
 from anycastlab.shell_fact import ShellFact, asked
 
 STAMP = "/var/lib/anycastlab/started-with"

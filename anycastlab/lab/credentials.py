@@ -13,7 +13,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import FunctionCommand, operation
 
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.paths import state_dir
 from anycastlab.routeros import backup
 from anycastlab.routeros.connection import router_label

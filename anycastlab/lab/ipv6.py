@@ -17,10 +17,10 @@ from pyinfra import host
 from pyinfra.api import StringCommand, operation
 from pyinfra.api.exceptions import FactProcessError
 
-from anycastlab.lab import specs, topology
-from anycastlab.run import tell
+from anycastlab import tell
+from anycastlab.lab import specs
 from anycastlab.shell_fact import ShellFact, asked
-from anycastlab.site import Node
+from anycastlab.site import Node, topology
 
 _DROP_IN: Final = "/etc/systemd/network/10-{interface}.network.d/ipv6.conf"  # beside the first boot's own file
 

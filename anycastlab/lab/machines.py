@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 
 Machine = tuple[str, dict[str, Any]]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from anycastlab.lab import specs, topology
+from anycastlab.lab import specs
 from anycastlab.node.managed import ManagedFile
+from anycastlab.site import topology
 from anycastlab.virtual_router.config import Config, Group, Interface, User
 
 PROGRAM: Final = "/usr/local/lib/anycastlab/router.pyz"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from anycastlab.lab import topology
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
-from anycastlab.site import Node
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
+from anycastlab.site import Node, topology
 
 ROUTER, UPSTREAM = "router", "upstream"
 _API_PORT: Final = 8728  # in the router; Incus' proxy device leads there from 127.0.0.1

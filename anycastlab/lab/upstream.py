@@ -7,8 +7,8 @@ delay: this lab needs no kernel with netem. The delay applies to UDP, which is w
 
 from __future__ import annotations
 
-from anycastlab.lab import topology
 from anycastlab.node.managed import ManagedFile
+from anycastlab.site import topology
 
 ZONE = "lab.example"
 SIGNED_ZONE = "signed.example"

@@ -16,8 +16,8 @@ from typing import Any, Final
 from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
-from anycastlab import stored
-from anycastlab.node import architecture, elf, frr_config, layout, ports
+from anycastlab import elf, stored
+from anycastlab.node import architecture, frr_config, layout, ports
 from anycastlab.node.architecture import Evidence
 from anycastlab.shell_fact import ShellFact, asked
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anycastlab.site.model import ResolverKind, Service
+from anycastlab.site.parts import ResolverKind, Service
 
 LINK: Final = "anycast0"  # carries the service address; its state is the announcement
 

@@ -18,7 +18,7 @@ from pyinfra import context, logger
 from pyinfra.api import FileUploadCommand, FunctionCommand, QuoteString, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
-from anycastlab import shell_answer
+from anycastlab import shell_answer, tell
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import (
     adguard_yaml,
@@ -43,7 +43,6 @@ from anycastlab.node.agent import FRESH, complaint
 from anycastlab.node.errors import NodeError, ResolverError
 from anycastlab.node.managed import ManagedFile
 from anycastlab.outside_text import one_line
-from anycastlab.run import tell
 from anycastlab.shell_answer import ShellError
 from anycastlab.site import Node, Service, Site, deployed
 

@@ -15,12 +15,12 @@ from pyinfra import context
 from pyinfra.api import FunctionCommand, StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
+from anycastlab import tell
 from anycastlab.errors import AnycastlabError
 from anycastlab.node import facts, keep, layout, operations, timing
 from anycastlab.node.agent import FRESH
 from anycastlab.node.facts import NodeState
 from anycastlab.node.keep import Record, Unit
-from anycastlab.run import tell
 from anycastlab.site import Node, Service, Site
 
 # Ours alone, in the order they are stopped in: whoever could raise the link first.

@@ -30,8 +30,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from anycastlab import private_file, stored
-from anycastlab.node import architecture, elf, lockfile, timing
+from anycastlab import elf, private_file, stored
+from anycastlab.node import architecture, lockfile, timing
 from anycastlab.node.agent import complaint
 from anycastlab.node.errors import ResolverError
 from anycastlab.node.lockfile import Lock

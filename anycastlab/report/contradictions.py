@@ -14,9 +14,8 @@ from typing import Any
 
 from anycastlab.phone import limits, summary
 from anycastlab.phone.records import Outcome, Record
-from anycastlab.report import measurement, statistics
+from anycastlab.report import expectation, measurement, statistics
 from anycastlab.report.run import ANNOUNCEMENTS_FILE, RUN_FILE, Announcement, Proof, Run, Verdict
-from anycastlab.scenarios import expectation
 from anycastlab.stored import shown
 
 # Milliseconds by which figures may differ that were rounded twice, and nanoseconds of a timer that goes off early.

@@ -84,7 +84,7 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)  # such as BFD interval, layout, last resort
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
-    # What it was to come to (see `scenarios.expectation`); a run of an older version does not say.
+    # What it was to come to (see `expectation`); a run of an older version does not say.
     expected: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property

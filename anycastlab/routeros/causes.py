@@ -11,7 +11,8 @@ from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import BLOCKING, describe, is_static, tag_of
 from anycastlab.routeros.rows_firewall import INPUT, INPUT6
 from anycastlab.routeros.values import is_true, same
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 Cause = tuple[str, str]
 

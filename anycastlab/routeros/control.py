@@ -23,7 +23,8 @@ from anycastlab.routeros.reading import read
 from anycastlab.routeros.record import PROPERTY, recorded
 from anycastlab.routeros.rows_fallback import NETWATCH
 from anycastlab.routeros.verify import Asker, Explain, Verification, verify
-from anycastlab.site.model import Router, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Router
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from anycastlab.routeros.limits import BFD_INTERVAL_TOLERANCE
 from anycastlab.routeros.observe import BfdSession, Observation
 from anycastlab.routeros.rows_bgp import connection_name
 from anycastlab.routeros.rows_fallback import NETWATCH
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 
 @dataclass(frozen=True)

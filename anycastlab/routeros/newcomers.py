@@ -15,7 +15,8 @@ from anycastlab.routeros.plan import Remove, Step, make_plan
 from anycastlab.routeros.planning import Planned
 from anycastlab.routeros.row import MENUS, Row, tag_of
 from anycastlab.routeros.worth import CONNECTION_TAG
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 _CONNECTIONS = "/routing/bgp/connection"
 #: What a new node's route has to pass. While a plan changes it, the present router would not take the route.

@@ -15,7 +15,8 @@ from anycastlab.routeros.packet import Actual, InterfaceLists, is_off
 from anycastlab.routeros.reading import Reading
 from anycastlab.routeros.row import describe
 from anycastlab.routeros.values import is_true
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 Weight = Literal["exposes", "breaks", "may"]
 """`exposes`: with our rows the router would serve the internet, so nothing is written. `breaks`: as long as it is

@@ -18,6 +18,8 @@ from pyinfra import context, host, logger
 from pyinfra.api import FunctionCommand, OperationError, operation
 from pyinfra.api.state import StateStage
 
+from anycastlab import tell
+from anycastlab.exit_codes import INTERRUPTED
 from anycastlab.paths import state_dir
 from anycastlab.routeros import originals
 from anycastlab.routeros.apply import Check, apply
@@ -31,16 +33,12 @@ from anycastlab.routeros.reading import Reading, fresh, read, reading_from
 from anycastlab.routeros.render import render_text, summary
 from anycastlab.routeros.verify import Asker, Explain, verify
 from anycastlab.routeros.worth import required_nodes
-from anycastlab.run import tell
 from anycastlab.site.load import router_version
 from anycastlab.site.model import Site
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
-
-#: Exit status after Ctrl-C.
-INTERRUPTED = 130
 
 
 @operation()

@@ -12,7 +12,8 @@ from typing import Final
 
 from anycastlab.routeros.row import Place, Row
 from anycastlab.routeros.version import Capabilities
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 INSTANCE_NAME: Final = "anycastlab"
 CHAIN_IN: Final = "anycastlab-in"

@@ -25,7 +25,8 @@ from anycastlab.routeros.obstacles import Obstacle
 from anycastlab.routeros.reading import Reading, read
 from anycastlab.routeros.row import Row
 from anycastlab.routeros.rows import desired_rows
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 
 Asker = Callable[[str, bool], str | None]
 """Asks through the service address by `udp` or `tcp` from where a client is; None when a node answered, else what

@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 
-from anycastlab.run.limits import INTERRUPTED, PARENT_VARIABLE, STOP_LIMIT_S
+from anycastlab.exit_codes import INTERRUPTED
+from anycastlab.run.limits import PARENT_VARIABLE, STOP_LIMIT_S
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

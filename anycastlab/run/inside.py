@@ -34,11 +34,12 @@ from pyinfra_cli.log import setup_logging
 from pyinfra_cli.prints import build_plan_json, print_results
 from pyinfra_cli.util import load_deploy_file
 
+from anycastlab import tell
 from anycastlab.errors import AnycastlabError
+from anycastlab.exit_codes import INTERRUPTED
 from anycastlab.inventory_file import read
 from anycastlab.limit import label
-from anycastlab.run import tell
-from anycastlab.run.limits import CHANNEL_VARIABLE, CLEAR_S, INTERRUPTED
+from anycastlab.run.limits import CHANNEL_VARIABLE, CLEAR_S
 from anycastlab.run.messages import (
     Asking,
     Begun,

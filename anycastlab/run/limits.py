@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Exit status of a run that was stopped.
-INTERRUPTED: Final = 130
 #: Seconds a stopped run may take to put a router's half-made change back; then the kernel ends it, and the router's own
 #: safe mode does the same.
 STOP_LIMIT_S: Final = 10

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from anycastlab.run.limits import CHANNEL_VARIABLE, INTERRUPTED, PARENT_VARIABLE, POLL_S, STOP_LIMIT_S
+from anycastlab.exit_codes import INTERRUPTED
+from anycastlab.run.limits import CHANNEL_VARIABLE, PARENT_VARIABLE, POLL_S, STOP_LIMIT_S
 from anycastlab.run.messages import Message, decode
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from anycastlab.incus import files
+from anycastlab.incus import replace
 from anycastlab.incus.errors import IncusError
 from anycastlab.incus.rest import Rest
 from anycastlab.phone import records
@@ -135,7 +135,7 @@ class Recorder:
             return name
         path = f"{self._file('mix')}.json"
         content = resources.files("anycastlab.scenarios").joinpath("mixes", f"{name}.json").read_bytes()
-        files.put(self.rest, CLIENT, path, content, mode=0o644)
+        replace.put(self.rest, CLIENT, path, content, mode=0o644)
         return path
 
     def _state(self, unit: str) -> str:

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from anycastlab.report import statistics
+from anycastlab.report import expectation, statistics
+from anycastlab.report.judge import Evidence, judge
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Run
-from anycastlab.scenarios import expectation, timing
+from anycastlab.scenarios import timing
 from anycastlab.scenarios.actions import Action
-from anycastlab.scenarios.judge import Evidence, judge
 from anycastlab.scenarios.model import Fault, PhoneUse, Scenario
 from anycastlab.scenarios.recorder import Recording
 from anycastlab.scenarios.stage import Stage

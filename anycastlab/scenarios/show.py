@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from anycastlab import narrow
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import timing
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 _WIDTH = 100  # columns of text
 _NARROW = 70  # columns, below which a table of names and titles is hard to read

@@ -17,7 +17,7 @@ from anycastlab.incus import desired
 from anycastlab.incus.errors import IncusError
 from anycastlab.incus.exec import Result, execute
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.routeros.control import router_session
 from anycastlab.scenarios import timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from anycastlab.site.model import Site
+from anycastlab.site.parts import Bfd, Node, Router, Service
 
 # Milliseconds. Below it, daemons on an ordinary machine are late by more than the neighbour waits, and a session that
 # is well goes up and down: 2 x 50 held in every measurement, 2 x 10 never came up.
 BFD_DETECTION_LEAST_MS = 100
 
 
-def contradictions(site: Site) -> Iterator[str]:
+def contradictions(nodes: Sequence[Node], router: Router, service: Service, bfd: Bfd) -> Iterator[str]:
     """What is wrong between nodes, router and service; empty when all can be."""
-    yield from _nodes(site)
-    yield from _neighbourhood(site)
-    yield from _router(site)
-    bfd = site.bfd
+    yield from _nodes(nodes)
+    yield from _neighbourhood(nodes)
+    yield from _router(nodes, router, service)
     if bfd.interval_ms * bfd.multiplier < BFD_DETECTION_LEAST_MS:
         yield (
             f"BFD of {bfd.multiplier} x {bfd.interval_ms} ms calls a neighbour dead after "
@@ -28,8 +25,8 @@ def contradictions(site: Site) -> Iterator[str]:
         )
 
 
-def _nodes(site: Site) -> Iterator[str]:
-    for node in site.nodes:
+def _nodes(nodes: Sequence[Node]) -> Iterator[str]:
+    for node in nodes:
         for what, address in (("address", node.address), ("gateway", node.gateway)):
             if address in (node.network.network_address, node.network.broadcast_address):
                 kind = "network" if address == node.network.network_address else "broadcast"
@@ -43,8 +40,8 @@ def _nodes(site: Site) -> Iterator[str]:
             yield f"{node.name}: 0.0.0.0 is no router-id (RFC 6286)"
 
 
-def _neighbourhood(site: Site) -> Iterator[str]:
-    for one, other in combinations(site.nodes, 2):
+def _neighbourhood(nodes: Sequence[Node]) -> Iterator[str]:
+    for one, other in combinations(nodes, 2):
         for node, second in ((one, other), (other, one)):
             if node.address == second.gateway:
                 yield f"{node.name} has the address {node.address}, which is the gateway of {second.name}"
@@ -55,14 +52,14 @@ def _neighbourhood(site: Site) -> Iterator[str]:
             )
 
 
-def _router(site: Site) -> Iterator[str]:
-    if site.router.router_id == site.service.address:
-        yield f"router_id of the router is the service address {site.service.address}"
-    if site.router.router_id.is_unspecified:
+def _router(nodes: Sequence[Node], router: Router, service: Service) -> Iterator[str]:
+    if router.router_id == service.address:
+        yield f"router_id of the router is the service address {service.address}"
+    if router.router_id.is_unspecified:
         yield "router_id of the router is 0.0.0.0, which is no router-id (RFC 6286)"
-    for node in site.nodes:
-        if not any(node.address in network for network in site.router.lan_networks):
-            networks = ", ".join(map(str, site.router.lan_networks))
+    for node in nodes:
+        if not any(node.address in network for network in router.lan_networks):
+            networks = ", ".join(map(str, router.lan_networks))
             yield (
                 f"lan_networks ({networks}) leaves out the subnet of {node.name} ({node.address}); "
                 "it lists every connected subnet whose machines may ask"

@@ -14,7 +14,8 @@ from typing import Any
 
 from anycastlab.outside_text import one_line
 from anycastlab.site.load import NODE_SETTINGS, ROUTER_SETTINGS, SITE_SETTINGS, Machines
-from anycastlab.site.model import Node, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node
 from anycastlab.site.settings import SECRETS
 from anycastlab.stored import Damaged, parse_json
 

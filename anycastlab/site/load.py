@@ -16,10 +16,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from anycastlab.command_trees.schema import Schema
-from anycastlab.lab import topology
-from anycastlab.paths import state_dir
-from anycastlab.routeros.credentials import session_key
-from anycastlab.site import upstreams
+from anycastlab.site import topology, upstreams
 from anycastlab.site.model import Site
 from anycastlab.site.settings import NOTHING_CHANGED, SiteError, as_json, complaint, require_types
 
@@ -102,19 +99,6 @@ class Machines:
     extra: tuple[tuple[str, Mapping[str, Any]], ...] = field(default=())
 
 
-def from_inventory(inventory: Any) -> Site:
-    """Build and validate the `Site` of a pyinfra inventory with the groups `nodes` and `router`.
-
-    Raises SiteError with one sentence for the first thing that is wrong.
-    """
-    return with_secrets(machines_of(inventory))
-
-
-def with_secrets(machines: Machines) -> Site:
-    """`build`, with the secret settings that no inventory should hold."""
-    return build(machines, _secrets(machines))
-
-
 def machines_of(inventory: Any) -> Machines:
     """The hosts of a pyinfra inventory by their part."""
 
@@ -133,18 +117,11 @@ def require_known_settings(inventory: Any) -> None:
         require_types(host.name, host.data.dict(), KNOWN_KEYS)
 
 
-def _secrets(machines: Machines) -> dict[str, str]:
-    """Secret settings that come from the environment or the credentials file; they win over the inventory's."""
-    if len(machines.router) != 1:
-        return {}
-    name, data = machines.router[0]
-    entry = data.get("router_credentials") or data.get("router_api_host") or name.rpartition("/")[2]
-    found = session_key(str(entry), state_dir())
-    return {} if found is None else {"bgp_password": found}
-
-
 def build(machines: Machines, secrets: Mapping[str, str] | None = None) -> Site:
-    """Pure part of `from_inventory`; `secrets` are settings that no inventory should hold."""
+    """The `Site` of these machines; `secrets` are settings that no inventory should hold. Pure.
+
+    Raises SiteError with one sentence for the first thing that is wrong.
+    """
     if not machines.nodes:
         raise SiteError(
             "The inventory has no host in the group 'nodes'.", "Add at least one node to the inventory file."

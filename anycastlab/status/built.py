@@ -17,7 +17,7 @@ from anycastlab.incus.errors import IncusError, MissingError
 from anycastlab.incus.exec import execute
 from anycastlab.incus.labs import owned
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.site import Site
 from anycastlab.site.load import HostLike
 

@@ -16,8 +16,8 @@ from pyinfra import context, host, inventory, logger
 from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.exceptions import ConnectError, NoHostError
 
+from anycastlab import tell
 from anycastlab.node import web_page
-from anycastlab.run import tell
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site
 from anycastlab.status.asking import LAB_CLIENT, ask_from, ask_household

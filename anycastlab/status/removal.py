@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anycastlab.errors import AnycastlabError
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.routeros.control import plan_removal_router
 from anycastlab.routeros.plan import Remove
 from anycastlab.site import Site

@@ -169,7 +169,7 @@ INSTANCE = """
 from ipaddress import IPv4Address
 from pyinfra import host
 from anycastlab.incus.operations import instance
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 lab = Lab("zz")
 spec = InstanceSpec("node01", (Nic("eth0", lab.bridge("dns"), IPv4Address("10.1.2.11"), 24),))
 instance(name="Instance", spec=spec, image="some-image", lab=lab)

@@ -27,7 +27,7 @@ from pathlib import Path
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, operation
 from anycastlab.errors import AnycastlabError
-from anycastlab.run import tell
+from anycastlab import tell
 
 
 def slow(state, host, seconds):

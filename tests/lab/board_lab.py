@@ -19,8 +19,8 @@ from anycastlab.image import build
 from anycastlab.incus import instances, labs
 from anycastlab.incus.exec import check, execute
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab import topology
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
+from anycastlab.site import topology
 from tests.lab.conftest import RunningLab
 
 _SSH = 22

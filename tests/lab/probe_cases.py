@@ -19,8 +19,8 @@ import pytest
 
 from anycastlab import probe_control
 from anycastlab.image.build import ensure
-from anycastlab.lab.topology import ROUTER_DNS, UPSTREAM_WAN
-from anycastlab.site.model import ResolverKind
+from anycastlab.site.parts import ResolverKind
+from anycastlab.site.topology import ROUTER_DNS, UPSTREAM_WAN
 from tests.lab.probe_lab import ROUTER, SERVICE, ProbeLab
 from tests.lab.route_watch import RouteWatch
 

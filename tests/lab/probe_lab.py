@@ -17,15 +17,17 @@ from ipaddress import IPv4Address
 
 import bcrypt
 
-from anycastlab.incus import files, instances, labs
+from anycastlab.incus import files, instances, labs, replace
 from anycastlab.incus.exec import execute
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab.topology import DNS, ROUTER_DNS, UPSTREAM_WAN, InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 from anycastlab.node import adguard_yaml, certificates, layout, resolver_binary
 from anycastlab.node.render import Machine, adguard, probe
 from anycastlab.node.render import files as node_files
 from anycastlab.probe.config import ProbeConfig
-from anycastlab.site.model import Bfd, Node, Resolver, ResolverKind, Router, Service, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Bfd, Node, Resolver, ResolverKind, Router, Service
+from anycastlab.site.topology import DNS, ROUTER_DNS, UPSTREAM_WAN
 
 ROUTER = "router"
 PASSWORD = "correct horse battery staple"
@@ -146,7 +148,7 @@ class ProbeLab:
 
     def push(self, machine: str, path: str, content: bytes, mode: int = 0o644) -> None:
         files.make_directories(self.rest, machine, path.rsplit("/", 1)[0])
-        files.put(self.rest, machine, path, content, mode=mode)
+        replace.put(self.rest, machine, path, content, mode=mode)
 
     # How it is made
 

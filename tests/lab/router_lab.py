@@ -17,11 +17,12 @@ import librouteros
 from anycastlab.bundle import bundle
 from anycastlab.image import build
 from anycastlab.incus import exec as incus_exec
-from anycastlab.incus import files, instances, labs
+from anycastlab.incus import files, instances, labs, replace
 from anycastlab.incus.rest import Rest, connect
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 from anycastlab.lab import router
-from anycastlab.lab.topology import DNS, LAN, ROUTER_DNS, ROUTER_LAN, ROUTER_WAN, WAN, InstanceSpec, Lab, Nic
 from anycastlab.routeros.rows_fallback import REDIRECT_TAG
+from anycastlab.site.topology import DNS, LAN, ROUTER_DNS, ROUTER_LAN, ROUTER_WAN, WAN
 from anycastlab.virtual_router.config import Config, Interface, User
 
 T = TypeVar("T")
@@ -205,7 +206,7 @@ class RouterLab:
 
     def put(self, machine: str, path: str, content: bytes) -> None:
         files.make_directories(self.rest, machine, path.rsplit("/", 1)[0])
-        files.put(self.rest, machine, path, content)
+        replace.put(self.rest, machine, path, content)
 
     def run(self, machine: str, *argv: str, check: bool = True, timeout_s: float = 60) -> str:
         result = incus_exec.execute(self.rest, machine, argv, timeout_s=timeout_s)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.paths import state_dir
 from tests.lab.conftest import ROOT, RunningLab, changed_by
 

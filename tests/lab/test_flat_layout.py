@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 
 from anycastlab.incus.desired import host_interface
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.node.layout import RULE_PRIORITY
 from anycastlab.paths import state_dir
 from anycastlab.phone.records import Record, read_jsonl
 from anycastlab.report.statistics import outages
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials
-from anycastlab.site.model import Bfd
+from anycastlab.site.parts import Bfd
 from tests.lab.conftest import RunningLab, changed_by
 
 SERVICE = "10.1.9.53"

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from anycastlab import elf
 from anycastlab.incus import instances, labs
-from anycastlab.lab.topology import DNS, ROUTER_DNS, InstanceSpec, Nic
-from anycastlab.node import elf
+from anycastlab.incus.spec import InstanceSpec, Nic
 from anycastlab.paths import cache_dir
+from anycastlab.site.topology import DNS, ROUTER_DNS
 from tests.lab.node_lab import NodeLab
 
 HERE = os.uname().machine

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.paths import state_dir
 from anycastlab.routeros.connection import Connection, Target
 from anycastlab.routeros.credentials import credentials

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from anycastlab.image import build
-from anycastlab.lab.topology import DNS, ROUTER_DNS
 from anycastlab.node import layout
 from anycastlab.site import Node, Resolver
+from anycastlab.site.topology import DNS, ROUTER_DNS
 from tests.lab.node_lab import NodeLab, debian_package
 from tests.lab.probe_lab import ROUTER
 

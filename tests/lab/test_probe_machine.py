@@ -18,11 +18,12 @@ import pytest
 from anycastlab import probe_control
 from anycastlab.image.build import ensure
 from anycastlab.incus import files
-from anycastlab.lab.topology import ROUTER_DNS
 from anycastlab.node import apply, layout
 from anycastlab.node.plan import Plan
 from anycastlab.probe.config import Effect
-from anycastlab.site.model import ResolverKind, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import ResolverKind
+from anycastlab.site.topology import ROUTER_DNS
 from tests.lab import probe_cases
 from tests.lab.probe_cases import NODE, answered, cause, do, gone_after, runner, signal, silence, state, until, watch
 from tests.lab.probe_lab import PASSWORD, ROUTER, SERVICE, ProbeLab

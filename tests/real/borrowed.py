@@ -18,7 +18,8 @@ from anycastlab.routeros.plan import make_plan
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
 from anycastlab.routeros.reading import Reading, read
 from anycastlab.routeros.row import MENUS, SETTINGS, Row, describe, is_static, tag_of
-from anycastlab.site.model import Node, Resolver, Router, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node, Resolver, Router
 
 # Opening the resolver to remote requests is not for a test: the guard below does not stand at the real WAN.
 LEFT_OUT = frozenset({"/ip/dns"})

@@ -1,7 +1,8 @@
 """Every node is dead: the router's own resolver is the last resort."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="All nodes lose their power; the last resort answers",

@@ -1,7 +1,8 @@
 """Control: every node is dead and netwatch is off. The household must be without DNS until the nodes are back."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="All nodes lose their power, without the last resort",

@@ -1,7 +1,8 @@
 """The BFD daemon dies: to the router the node looks dead, though it answers."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="bfdd of the serving node is killed",

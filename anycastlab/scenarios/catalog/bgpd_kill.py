@@ -1,7 +1,8 @@
 """The routing daemon dies. The session's end tells the router; watchfrr starts it again."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="bgpd of the serving node is killed",

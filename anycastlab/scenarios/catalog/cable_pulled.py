@@ -1,7 +1,8 @@
 """The node's cable is out: the node sees it, the router does not, for a switch lies between them."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The cable of the serving node is pulled",

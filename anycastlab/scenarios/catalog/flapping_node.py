@@ -1,7 +1,8 @@
 """A resolver that dies every few seconds: each return would cost something, so the node must stay away longer."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The resolver of the serving node dies again and again",

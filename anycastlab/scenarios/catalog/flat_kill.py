@@ -1,7 +1,8 @@
 """Layout `flat`, nodes among the clients: the serving node loses its power."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="Layout flat: the serving node loses its power",

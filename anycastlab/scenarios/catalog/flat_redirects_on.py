@@ -1,8 +1,9 @@
 """Control: layout `flat` with a router that sends ICMP redirects. Clients learn to go to one node directly, and when it
 dies they go on asking it for minutes, though the router has long moved on."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="Layout flat with ICMP redirects on: the serving node loses its power",

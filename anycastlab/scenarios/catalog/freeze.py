@@ -1,7 +1,8 @@
 """The headline: a node that is there, with its link up, and says nothing any more. Only BFD sees it."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The serving node freezes: link up, all packets dropped",

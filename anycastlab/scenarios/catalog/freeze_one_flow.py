@@ -3,8 +3,9 @@
 With a fresh port for each query only a third of them do; this is the figure to hold beside the published one.
 """
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="The node that serves the client's one flow freezes",

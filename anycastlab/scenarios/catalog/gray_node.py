@@ -1,7 +1,8 @@
 """A node that answers, but late: the failure that no yes-or-no check sees."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The resolver of the serving node answers everything, but late",

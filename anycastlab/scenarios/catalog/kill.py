@@ -1,7 +1,8 @@
 """The node that serves the client loses its power."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The serving node loses its power",

@@ -1,7 +1,8 @@
 """The link that carries the service address goes down on a healthy node: the withdrawal by itself."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The service link of the serving node goes down",

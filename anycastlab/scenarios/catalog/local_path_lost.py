@@ -3,8 +3,9 @@
 The household asks for local names that no cache can know, because a warm cache would make any node look fine.
 """
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="The serving node loses its way to local names",

@@ -1,7 +1,8 @@
 """The resolver is restarted on purpose, as an update does it."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="Planned restart of the serving node's resolver",

@@ -1,7 +1,8 @@
 """The resolver hangs: its port is open and nobody answers. Only the probe sees it."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The resolver of the serving node hangs",

@@ -1,7 +1,8 @@
 """The resolver's process dies; systemd takes the link down at once and starts it again."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The resolver of the serving node is killed",

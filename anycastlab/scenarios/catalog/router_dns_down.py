@@ -3,8 +3,9 @@
 The household asks for local names that no cache can know; the well-known ones go on, stale, for hours.
 """
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="The router's own resolver is down",

@@ -1,7 +1,8 @@
 """The router drops its BGP session with a node, which is as healthy as before."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 
 SCENARIO = Scenario(
     title="The router resets its BGP session with the serving node",

@@ -1,7 +1,8 @@
 """Large answers over TCP while their node is taken out of service: connections are short, so they finish."""
 
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, PhoneUse, Scenario
+from anycastlab.scenarios.model import PhoneUse, Scenario
 
 SCENARIO = Scenario(
     title="Large answers over TCP while their node is drained",

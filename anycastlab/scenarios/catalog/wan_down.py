@@ -1,8 +1,9 @@
 """The provider is silent. What is cached and what is local goes on; every name that was never asked must fail."""
 
 from anycastlab.lab import upstream
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 from anycastlab.scenarios.timing import Lengths
 
 SCENARIO = Scenario(

@@ -1,8 +1,9 @@
 """Control: the provider is silent and expired names are not served. Popular names must fail once they expire."""
 
 from anycastlab.lab import upstream
+from anycastlab.report.expect import Expect
 from anycastlab.scenarios import faults
-from anycastlab.scenarios.model import Expect, Scenario
+from anycastlab.scenarios.model import Scenario
 from anycastlab.scenarios.timing import Lengths
 
 SCENARIO = Scenario(

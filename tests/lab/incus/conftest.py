@@ -16,7 +16,7 @@ from anycastlab.image.build import ensure
 from anycastlab.incus import exec as incus_exec
 from anycastlab.incus import instances, labs
 from anycastlab.incus.rest import Rest, connect
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 
 LAB = Lab(f"tb{os.environ.get('PYTEST_XDIST_WORKER', '')}")  # one per worker
 RUN_TIMEOUT_S = 120

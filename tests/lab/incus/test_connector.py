@@ -24,7 +24,7 @@ from ipaddress import IPv4Address
 from pyinfra import host
 from pyinfra.operations import files, server
 from anycastlab.incus.operations import instance
-from anycastlab.lab.topology import InstanceSpec, Lab, Nic
+from anycastlab.incus.spec import InstanceSpec, Lab, Nic
 
 number = int(host.name[-1])
 lab = Lab("NAME")
@@ -252,7 +252,7 @@ def test_shell_hands_over_input_output_and_exit_code(one: str, rest: Rest, scrip
 
 ABSENT = """
 from anycastlab.incus.operations import absent
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 absent(name="Absent", instance="m1", lab=Lab("NAME"))
 """.replace("NAME", LAB.name)
 
@@ -267,7 +267,7 @@ def test_absent_deletes_once(one: str, rest: Rest, pyinfra: Pyinfra) -> None:
 
 REMOVE = """
 from anycastlab.incus.operations import remove_lab
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 remove_lab(name="Remove", lab=Lab("NAME"))
 """.replace("NAME", LAB.name)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.incus import files, instances, labs
+from anycastlab.incus import files, instances, labs, replace
 from anycastlab.incus.errors import IncusError
 from anycastlab.incus.exec import execute
 from anycastlab.incus.rest import Rest
@@ -24,15 +24,15 @@ def owner_and_mode(rest: Rest, box: str, path: str) -> str:
 
 
 def test_a_new_file_has_content_owner_and_mode(rest: Rest, box: str) -> None:
-    files.put(rest, box, "/root/new", EVERY_BYTE, mode=0o640, uid=33, gid=34)
+    replace.put(rest, box, "/root/new", EVERY_BYTE, mode=0o640, uid=33, gid=34)
     assert owner_and_mode(rest, box, "/root/new") == "33:34 640"
     assert files.get(rest, box, "/root/new") == EVERY_BYTE
 
 
 def test_an_existing_file_gets_them_too_in_one_step(rest: Rest, box: str) -> None:
-    files.put(rest, box, "/root/old", b"old", mode=0o644)
+    replace.put(rest, box, "/root/old", b"old", mode=0o644)
     inode = execute(rest, box, ["stat", "-c", "%i", "/root/old"]).text
-    files.put(rest, box, "/root/old", b"", mode=0o4755, uid=1, gid=2)
+    replace.put(rest, box, "/root/old", b"", mode=0o4755, uid=1, gid=2)
     assert owner_and_mode(rest, box, "/root/old") == "1:2 4755"
     assert files.get(rest, box, "/root/old") == b""
     # Another inode: whoever had the old file open still reads the old one, whole.
@@ -42,7 +42,7 @@ def test_an_existing_file_gets_them_too_in_one_step(rest: Rest, box: str) -> Non
 def test_what_cannot_be_replaced_leaves_no_temporary_file(rest: Rest, box: str) -> None:
     files.make_directories(rest, box, "/root/folder/inner")
     with pytest.raises(IncusError, match="cannot overwrite directory"):
-        files.put(rest, box, "/root/folder", b"x")
+        replace.put(rest, box, "/root/folder", b"x")
     assert execute(rest, box, ["find", "/root", "-name", ".folder.*"]).stdout == b""
 
 
@@ -50,7 +50,7 @@ def test_thirty_megabytes_are_streamed_from_a_file(rest: Rest, box: str, tmp_pat
     block = hashlib.sha256(b"seed").digest() * 32768
     (tmp_path / "large").write_bytes(block * 30)
     with (tmp_path / "large").open("rb") as source:
-        files.put(rest, box, "/root/large", source, mode=0o755)
+        replace.put(rest, box, "/root/large", source, mode=0o755)
     received = hashlib.sha256()
     for piece in files.stream(rest, box, "/root/large"):
         received.update(piece)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.incus import files
+from anycastlab.incus import replace
 from anycastlab.incus.errors import UnreachableError
 from anycastlab.incus.exec import execute
 from anycastlab.incus.remotes import Server, remote_server
@@ -73,7 +73,7 @@ def test_the_certificate_is_pinned(directory: Path) -> None:
 
 def test_commands_and_files_work_as_on_the_socket(box: str, away: Rest) -> None:
     assert execute(away, box, ["cat"], stdin=bytes(range(256))).stdout == bytes(range(256))
-    files.put(away, box, "/root/remote", b"over https", mode=0o600, uid=9)
+    replace.put(away, box, "/root/remote", b"over https", mode=0o600, uid=9)
     assert execute(away, box, ["stat", "-c", "%u %a", "/root/remote"]).text.split() == ["9", "600"]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from anycastlab.host.doctor import HostFacts, Severity, check, fatal
+from anycastlab.host.doctor import Severity, check, fatal
+from anycastlab.host.facts import HostFacts
 
 FINE = HostFacts()
 

@@ -13,7 +13,7 @@ from anycastlab.incus import instances, operations
 from anycastlab.incus.desired import Plan, Step
 from anycastlab.incus.errors import IncusError, MissingError
 from anycastlab.incus.rest import Rest
-from anycastlab.lab.topology import InstanceSpec, Lab
+from anycastlab.incus.spec import InstanceSpec, Lab
 
 from .fake_server import FakeIncus, running
 

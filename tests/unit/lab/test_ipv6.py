@@ -6,8 +6,9 @@ from ipaddress import IPv6Address, IPv6Network
 
 import pytest
 
-from anycastlab.lab import ipv6, router, topology
+from anycastlab.lab import ipv6, router
 from anycastlab.lab.ipv6 import Addresses, Leg, changes, parse
+from anycastlab.site import topology
 from anycastlab.virtual_router.config import Config
 
 LEG = Leg("eth0", IPv6Address("fd00:10:1:1::101"), IPv6Address("fd00:10:1:1::1"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from anycastlab.incus.spec import Lab
 from anycastlab.lab import machines as lab
 from anycastlab.lab.machines import LabDataError
-from anycastlab.lab.topology import Lab
 
 
 def test_one_line_is_one_node() -> None:

@@ -14,8 +14,8 @@ from anycastlab.phone.schedule import Parameters
 from anycastlab.phone.sender import Sender, Setup
 from anycastlab.phone.servers import Server
 from anycastlab.phone.testing import Answer, MemoryNetwork, Request
+from anycastlab.report.expect import Expect
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Run, Verdict
-from anycastlab.scenarios.model import Expect
 
 NS = 1_000_000_000
 IDENTITY = "id.anycast.lan"

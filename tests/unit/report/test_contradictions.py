@@ -14,12 +14,12 @@ import pytest
 
 from anycastlab.phone import summary
 from anycastlab.phone.records import Outcome
-from anycastlab.report import reading, run, tables
+from anycastlab.report import expectation, reading, run, tables
+from anycastlab.report.expect import Expect
+from anycastlab.report.expectation import Basis
+from anycastlab.report.judge import Evidence
 from anycastlab.report.run import FaultWindow, Proof, ReportError, Run, Verdict
-from anycastlab.scenarios import catalog, expectation
-from anycastlab.scenarios.expectation import Basis
-from anycastlab.scenarios.judge import Evidence
-from anycastlab.scenarios.model import Expect
+from anycastlab.scenarios import catalog
 from tests.unit.report import samples
 
 Lines = list[dict[str, Any]]

@@ -8,7 +8,8 @@ from typing import Any
 from anycastlab.routeros.order import Before
 from anycastlab.routeros.plan import Add, Change, Move, Plan, Remove
 from anycastlab.routeros.row import MENUS, SETTINGS, tag_of
-from anycastlab.site.model import Node, Resolver, Router, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Node, Resolver, Router
 
 
 def make_site(nodes: int = 3, names: list[str] | None = None, **changes: Any) -> Site:

@@ -10,7 +10,8 @@ from anycastlab.routeros.newcomers import newcomers, plan_newcomers
 from anycastlab.routeros.plan import Add
 from anycastlab.routeros.planning import Planned, plan_site
 from anycastlab.routeros.reading import Reading, fresh
-from anycastlab.site.model import Service, Site
+from anycastlab.site.model import Site
+from anycastlab.site.parts import Service
 from tests.unit.routeros.support import ModelRouter, make_site
 
 

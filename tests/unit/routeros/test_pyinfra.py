@@ -107,7 +107,7 @@ class Listener:
 @pytest.fixture
 def listener(monkeypatch: pytest.MonkeyPatch) -> Listener:
     heard = Listener()
-    monkeypatch.setattr("anycastlab.run.tell._teller", heard)
+    monkeypatch.setattr("anycastlab.tell._teller", heard)
     return heard
 
 

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from anycastlab.incus.exec import Result
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.phone.records import Outcome, Record
+from anycastlab.report.judge import Evidence
 from anycastlab.report.run import Announcement, FaultWindow
 from anycastlab.scenarios.actions import Action
-from anycastlab.scenarios.judge import Evidence
 from anycastlab.scenarios.model import PhoneUse
 from anycastlab.scenarios.recorder import Recording
 from anycastlab.site import Site

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from anycastlab.phone import mix
+from anycastlab.report.expect import Expect
+from anycastlab.report.judge import judge
 from anycastlab.report.reference import PUBLISHED
 from anycastlab.report.run import Verdict
 from anycastlab.scenarios import catalog, show, timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power, from_json, to_json
 from anycastlab.scenarios.campaign import lengths
 from anycastlab.scenarios.errors import ScenarioError
-from anycastlab.scenarios.judge import judge
-from anycastlab.scenarios.model import Expect
 from anycastlab.site.load import KNOWN_KEYS
 from tests.unit.scenarios.doubles import FakeStage, good
 

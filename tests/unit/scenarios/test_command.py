@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from anycastlab import cli
 from anycastlab.commands.scenario import scenario
+from anycastlab.exit_codes import OK
 from anycastlab.phone.summary import wire_counts
 from anycastlab.report.run import Proof, Run, Verdict
 from anycastlab.scenarios import campaign, catalog
@@ -59,7 +60,7 @@ def test_json_has_what_the_documentation_promises(monkeypatch: pytest.MonkeyPatc
     result = invoke(
         "run", "kill", "--repeat", "2", "--rate", "50", "--quick", "--json", "--data", "bfd_interval_ms=300"
     )
-    assert result.return_value == cli.OK
+    assert result.return_value == OK
     [found] = json.loads(result.stdout)
     assert (found["name"], found["verdict"], len(found["runs"])) == ("kill", "ok", 2)
     promised = {
@@ -140,7 +141,7 @@ def test_a_reader_that_has_gone_does_not_end_a_run(monkeypatch: pytest.MonkeyPat
             raise BrokenPipeError
 
     monkeypatch.setattr(click, "echo", gone)
-    assert invoke("run", "kill", "--json").return_value == cli.OK
+    assert invoke("run", "kill", "--json").return_value == OK
 
 
 def test_nohup_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

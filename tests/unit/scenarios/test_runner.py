@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from anycastlab.report.expect import Expect
 from anycastlab.report.run import Announcement, Proof, Run, Verdict
 from anycastlab.scenarios.actions import Action, On, Power
-from anycastlab.scenarios.model import Expect, Fault, PhoneUse, Scenario
+from anycastlab.scenarios.model import Fault, PhoneUse, Scenario
 from anycastlab.scenarios.runner import Plan, run_once
 from anycastlab.scenarios.stage import Stage
 from anycastlab.scenarios.timing import Lengths

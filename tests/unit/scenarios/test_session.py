@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from anycastlab.commands.options import parse_data
-from anycastlab.lab.topology import Lab as Topology
+from anycastlab.incus.spec import Lab as Topology
 from anycastlab.report.reading import read
 from anycastlab.report.run import Verdict
 from anycastlab.scenarios import campaign, catalog, guardian, priority, session, timing

@@ -15,7 +15,7 @@ import pytest
 
 from anycastlab.errors import AnycastlabError
 from anycastlab.incus.errors import IncusError, MissingError
-from anycastlab.lab.topology import Lab
+from anycastlab.incus.spec import Lab
 from anycastlab.status import built
 from tests.unit.site.test_load import build, lab
 

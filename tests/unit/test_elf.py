@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab.node import architecture, elf
+from anycastlab import elf
+from anycastlab.node import architecture
 
 
 def header(number: int, bits: int = 64, big: bool = False) -> bytes:

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from anycastlab.phone import limits as phone_limits
 from anycastlab.phone.records import LOSSES, OTHER_NODE, Outcome, Record
 from anycastlab.report import measurement, statistics
+from anycastlab.report.expect import Expect
 from anycastlab.report.measurement import decided as _decided
 from anycastlab.report.run import Announcement, FaultWindow, Proof, Verdict
-from anycastlab.scenarios.model import Expect
 
 NS = 1_000_000_000
 # Queries that no cache can answer, of each kind that matters, during the fault.

@@ -8,15 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .errors import IncusError
+from anycastlab.host.errors import HostError
 
 LISTEN_ADDRESS: Final = "127.0.0.1"
 
 
 def require_free(port: int) -> None:
-    """Raises IncusError with the holder's name if somebody listens on the port."""
+    """Raises HostError with the holder's name if somebody listens on the port."""
     if not free(port):
-        raise IncusError(*problem(port, holder(port)))
+        raise HostError(*problem(port, holder(port)))
 
 
 def problem(port: int, by: str) -> tuple[str, str]:

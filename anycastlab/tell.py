@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pyinfra import context, logger
 
-from anycastlab.run.colours import coloured
+from anycastlab.colours import coloured
 
 # Deploy of the operations that only look and wait: what they do is no change.
 CHECK = "Check"

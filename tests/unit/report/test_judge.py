@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anycastlab.phone.records import Outcome, Record
+from anycastlab.report.expect import Expect
+from anycastlab.report.judge import Evidence, Judgement, judge, lost_time_s
 from anycastlab.report.run import Announcement, Proof, Verdict
-from anycastlab.scenarios.judge import Evidence, Judgement, judge, lost_time_s
-from anycastlab.scenarios.model import Expect
 from tests.unit.scenarios.doubles import NODES, NS, good, spoiled
 
 NOTHING_LOST = Expect(lost_most=0)

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from anycastlab.report.expect import Expect
+from anycastlab.report.judge import Evidence, Judgement, judge
 from anycastlab.report.run import Run
-from anycastlab.scenarios.judge import Evidence, Judgement, judge
-from anycastlab.scenarios.model import Expect
 
 
 @dataclass(frozen=True)

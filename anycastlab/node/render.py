@@ -5,26 +5,20 @@ What depends on the machine itself (its host name, whether its kernel forwards) 
 
 from __future__ import annotations
 
-import re
-import shlex
 from dataclasses import dataclass
-from functools import cache
 from ipaddress import collapse_addresses
-from pathlib import Path
 from typing import Any, Final
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
 
 from anycastlab import bundle
 from anycastlab.node import adguard_yaml, frr_config, layout, lockfile, reverse, timing
 from anycastlab.node.credentials import USER
 from anycastlab.node.errors import NodeError
 from anycastlab.node.managed import ManagedFile
+from anycastlab.node.template import filled
 from anycastlab.probe import config as probe_config
 from anycastlab.probe import units as probe_units
 from anycastlab.site import Node, Site, deployed, upstreams
 
-TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "node"
 BLOCKED_TTL_S: Final = 10  # AdGuard Home's default for blocked names
 # unbound's share of `cache_bytes`: messages one part, record sets two (unbound.conf(5) advises double).
 _MESSAGE_SHARE: Final = 3
@@ -64,35 +58,39 @@ def files(
     made = [
         ManagedFile(
             "/etc/systemd/network/05-anycast0.network",
-            _text("anycast0.network.j2", context),
+            filled("machine/anycast0.network.j2", context),
             effects=("networkd-reload",),
         ),
         ManagedFile(
             "/etc/systemd/networkd.conf.d/anycastlab.conf",
-            _text("networkd.conf.j2", context),
+            filled("machine/networkd.conf.j2", context),
             restarts=(layout.NETWORKD_UNIT,),
         ),
         *(
-            [ManagedFile(layout.RESOLVED_CONFIG, _text("resolved.conf.j2", context), effects=("resolved-restart",))]
+            [
+                ManagedFile(
+                    layout.RESOLVED_CONFIG, filled("machine/resolved.conf.j2", context), effects=("resolved-restart",)
+                )
+            ]
             if machine.stub
             else []
         ),
-        ManagedFile(layout.SYSCTL_CONFIG, _text("sysctl.conf.j2", context), effects=("sysctl",)),
+        ManagedFile(layout.SYSCTL_CONFIG, filled("machine/sysctl.conf.j2", context), effects=("sysctl",)),
         ManagedFile(
             layout.LINK_SCRIPT,
-            _text("anycast0.sh.j2", context),
+            filled("machine/anycast0.sh.j2", context),
             mode=0o755,
             check=("sh", "-n", "{path}"),
             restarts=(layout.LINK_UNIT,),
         ),
         ManagedFile(
             f"/etc/systemd/system/{layout.LINK_UNIT}",
-            _text("anycast0.service.j2", context),
+            filled("machine/anycast0.service.j2", context),
             restarts=(layout.LINK_UNIT,),
         ),
         ManagedFile(
             layout.FRR_DAEMONS,
-            _text("frr-daemons.j2", context),
+            filled("designs/anycast/frr-daemons.j2", context),
             owner="frr",
             group="frr",
             mode=0o640,
@@ -108,8 +106,15 @@ def files(
             check=("vtysh", "-C", "-f", "{path}"),
             effects=("frr-reload",),
         ),
-        ManagedFile(layout.FRR_RELOAD, _text("frr-reload.sh.j2", context), mode=0o755, check=("sh", "-n", "{path}")),
-        ManagedFile(layout.FRR_DROP_IN, _text("frr.service.conf.j2", context), restarts=(layout.FRR_UNIT,)),
+        ManagedFile(
+            layout.FRR_RELOAD,
+            filled("designs/anycast/frr-reload.sh.j2", context),
+            mode=0o755,
+            check=("sh", "-n", "{path}"),
+        ),
+        ManagedFile(
+            layout.FRR_DROP_IN, filled("designs/anycast/frr.service.conf.j2", context), restarts=(layout.FRR_UNIT,)
+        ),
         *_resolver_files(site, node, context, resolver_unit, certificate),
         *_probe_files(site, node, resolver_unit, probe_key),
         ManagedFile(layout.DEPLOYED, deployed.to_json(site, node).encode()),
@@ -119,7 +124,7 @@ def files(
 
 def frr_conf(site: Site, node: Node, machine: Machine) -> bytes:
     """FRR's whole configuration."""
-    return _text("frr.conf.j2", {**_context(site, node), **_frr(site, node, machine)})
+    return filled("designs/anycast/frr.conf.j2", {**_context(site, node), **_frr(site, node, machine)})
 
 
 def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
@@ -158,7 +163,7 @@ def adguard(site: Site, node: Node, password: str) -> adguard_yaml.Document:
         "blocked_ttl_s": BLOCKED_TTL_S,
         "schema": lockfile.packaged().schema,
     }
-    return adguard_yaml.parse(_text("AdGuardHome.yaml.j2", context).decode())
+    return adguard_yaml.parse(filled("resolvers/adguardhome/AdGuardHome.yaml.j2", context).decode())
 
 
 def probe(site: Site, node: Node) -> probe_config.ProbeConfig:
@@ -205,27 +210,39 @@ def _resolver_files(
     if node.resolver == "adguardhome":
         made.append(
             ManagedFile(
-                "/etc/sysusers.d/anycastlab-adguardhome.conf", _text("sysusers.conf.j2", context), effects=("sysusers",)
+                "/etc/sysusers.d/anycastlab-adguardhome.conf",
+                filled("resolvers/adguardhome/sysusers.conf.j2", context),
+                effects=("sysusers",),
             )
         )
         made.append(
-            ManagedFile(f"/etc/systemd/system/{unit}", _text("adguardhome.service.j2", context), restarts=(unit,))
+            ManagedFile(
+                f"/etc/systemd/system/{unit}",
+                filled("resolvers/adguardhome/adguardhome.service.j2", context),
+                restarts=(unit,),
+            )
         )
         web = layout.WEB_UNIT
         made.append(
             ManagedFile(
                 layout.WEB_RULES,
-                _text("web.nft.j2", {**context, **_web(site)}),
+                filled("resolvers/adguardhome/web.nft.j2", {**context, **_web(site)}),
                 check=("/usr/sbin/nft", "-c", "-f", "{path}"),
                 restarts=(web,),
             )
         )
-        made.append(ManagedFile(f"/etc/systemd/system/{web}", _text("web.service.j2", context), restarts=(web,)))
+        made.append(
+            ManagedFile(
+                f"/etc/systemd/system/{web}",
+                filled("resolvers/adguardhome/web.service.j2", context),
+                restarts=(web,),
+            )
+        )
     else:
         made.append(
             ManagedFile(
                 f"/etc/systemd/system/{unit}.d/10-resolver.conf",
-                _text("unbound.service.conf.j2", context),
+                filled("resolvers/unbound/unbound.service.conf.j2", context),
                 restarts=(unit,),
             )
         )
@@ -239,7 +256,7 @@ def _resolver_files(
         made.append(
             ManagedFile(
                 layout.UNBOUND_CONFIG,
-                _text("unbound.conf.j2", {**context, **_unbound(site)}),
+                filled("resolvers/unbound/unbound.conf.j2", {**context, **_unbound(site)}),
                 check=("unbound-checkconf", "{path}"),
                 restarts=(unit,),
             )
@@ -361,45 +378,3 @@ def _unbound(site: Site) -> dict[str, Any]:
 
 def _router_zones(site: Site) -> tuple[str, ...]:
     return (*site.resolver.local_zones, *site.resolver.reverse_zones)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # nothing here is HTML; values are quoted where they stand, by the filters below and `tojson`
-    )
-    environment.filters |= {"sh": shlex.quote, "quoted": _quoted, "word": _word}
-    return environment
-
-
-def _quoted(text: str) -> str:
-    """In double quotes, for unbound, which knows no escapes in them."""
-    if not re.fullmatch(r'[^"\\\x00-\x1f\x7f]*', str(text)):
-        raise NodeError(f"{text!r} cannot be written into a configuration file.", "Leave out quotes and line breaks.")
-    return f'"{text}"'
-
-
-def _word(text: str) -> str:
-    """As it stands, for FRR and sysctl, which end a value at white space and quote nothing."""
-    if not re.fullmatch(r"[!-~]+", str(text)):  # not shown: it may be a key
-        raise NodeError("A value for FRR or sysctl is not one word.", "Leave out spaces and line breaks.")
-    return str(text)
-
-
-def _text(template: str, context: dict[str, Any]) -> bytes:
-    try:
-        return _environment().get_template(template).render(context).encode()
-    except UndefinedError as error:
-        raise NodeError(
-            f"The template templates/node/{template} uses something that is not there: {error.message}.",
-            "Correct the template or give the variable.",
-        ) from None
-    except TemplateError as error:
-        line = getattr(error, "lineno", None)
-        where = f", line {line}" if line else ""
-        raise NodeError(f"The template templates/node/{template}{where} is broken: {error.message}.") from None

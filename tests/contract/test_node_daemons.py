@@ -1,6 +1,7 @@
 """What the configuration of a node relies on in FRR (of both Debian releases) and AdGuard Home.
 
-If one of these fails after an upgrade, the reasoning in `templates/node` and `anycastlab.node` must be looked at again.
+If one of these fails after an upgrade, the reasoning in `anycastlab/templates` and `anycastlab.node` must be looked at
+again.
 """
 
 from __future__ import annotations

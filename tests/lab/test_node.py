@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ import pytest
 import yaml
 
 from anycastlab.image import build
-from anycastlab.node import layout
+from anycastlab.node import layout, template
 from anycastlab.site import Node, Resolver
 from anycastlab.site.topology import DNS, ROUTER_DNS
 from tests.lab.node_lab import NodeLab, debian_package
@@ -405,12 +406,14 @@ def test_a_node_comes_back_from_a_reboot_by_itself(nodes: NodeLab, node: Node) -
 def test_a_file_that_the_daemon_refuses_changes_nothing(nodes: NodeLab, node: Node, tmp_path: Path) -> None:
     before = started(nodes, node)
     # given a template with a mistake that only the daemon's own checker sees
-    broken = tmp_path / "node"
-    subprocess.run(["cp", "-r", str(Path(__file__).parents[2] / "templates" / "node"), str(broken)], check=True)
-    template = broken / "frr.conf.j2"
-    template.write_text(template.read_text().replace("bgp log-neighbor-changes", "bgp log-no-such-thing"))
+    broken = tmp_path / "templates"
+    shutil.copytree(template.TEMPLATES, broken)
+    frr = broken / "designs/anycast/frr.conf.j2"
+    frr.write_text(frr.read_text().replace("bgp log-neighbor-changes", "bgp log-no-such-thing"))
     argv, folder = nodes.command(node, nodes.site, "-y")
-    code = f"from anycastlab.node import render; from pathlib import Path; render.TEMPLATES = Path({str(broken)!r})\n"
+    code = (
+        f"from anycastlab.node import template; from pathlib import Path; template.TEMPLATES = Path({str(broken)!r})\n"
+    )
     (folder / "deploy.py").write_text(code + (folder / "deploy.py").read_text())
     done = subprocess.run(
         argv, cwd=folder, env=nodes.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

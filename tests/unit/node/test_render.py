@@ -6,12 +6,13 @@ The golden copies are read by a person when they change: `ANYCASTLAB_WRITE_GOLDE
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from anycastlab.node import layout, render, reverse
+from anycastlab.node import layout, render, reverse, template
 from anycastlab.node.errors import NodeError
 from anycastlab.node.render import Certificate, Machine
 from anycastlab.probe import config as probe_config
@@ -96,17 +97,19 @@ def test_the_probe_on_the_node_can_read_its_configuration() -> None:
 
 
 def test_a_missing_template_variable_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "frr.conf.j2").write_text("hostname {{ no_such_thing }}\n")
-    monkeypatch.setattr(render, "TEMPLATES", tmp_path)
-    render._environment.cache_clear()
+    folder = tmp_path / "templates"
+    shutil.copytree(template.TEMPLATES, folder)
+    (folder / "designs/anycast/frr.conf.j2").write_text("hostname {{ no_such_thing }}\n")
+    monkeypatch.setattr(template, "TEMPLATES", folder)
+    template._environment.cache_clear()
     try:
         with pytest.raises(NodeError) as caught:
             render.files(home(), home().nodes[0], Machine("n"))
     finally:
         monkeypatch.undo()
-        render._environment.cache_clear()
+        template._environment.cache_clear()
     assert str(caught.value) == (
-        "The template templates/node/frr.conf.j2 uses something that is not there: 'no_such_thing' is undefined. "
+        "The template designs/anycast/frr.conf.j2 uses something that is not there: 'no_such_thing' is undefined. "
         "Correct the template or give the variable."
     )
 
@@ -123,10 +126,10 @@ def test_the_types_of_the_site_are_not_the_only_guard_of_files() -> None:
             render.frr_conf(keyed, keyed.nodes[0], Machine("n"))
         assert "two" not in str(caught.value)
     node = site.nodes[0].model_copy(update={"interface": "eth0; reboot"})
-    script = render._text("anycast0.sh.j2", render._context(site, node)).decode()
+    script = template.filled("machine/anycast0.sh.j2", render._context(site, node)).decode()
     assert "dev 'eth0; reboot' onlink" in script
     with pytest.raises(NodeError, match="not one word"):
-        render._text("sysctl.conf.j2", render._context(site, node))
+        template.filled("machine/sysctl.conf.j2", render._context(site, node))
 
 
 def test_unbound_refuses_what_it_cannot_ask() -> None:

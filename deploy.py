@@ -7,7 +7,7 @@ host takes part in the barrier at its end.
 from pyinfra import host, inventory
 
 from anycastlab.inventory_site import from_inventory
-from anycastlab.turn import take_turn
+from anycastlab.run_lock import take_run_lock
 from tasks.barrier import barrier
 from tasks.check import check
 from tasks.lab import surroundings
@@ -15,7 +15,7 @@ from tasks.node import fresh_nodes, last_node, serving_node
 from tasks.router import newcomers, router, router_first
 
 site = from_inventory(inventory)  # everything is validated before the first operation
-take_turn(site)  # nobody else changes this home until the run has ended
+take_run_lock(site)  # nobody else changes this home until the run has ended
 
 surroundings(site)  # embedded lab only: the internet, the router's machine, the clients
 router_first(site)  # a plan that the router's own rows forbid ends the run here

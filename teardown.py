@@ -7,12 +7,12 @@ The router first, so that nothing is sent to nodes that are about to go. Base im
 from pyinfra import inventory
 
 from anycastlab.inventory_site import from_inventory
-from anycastlab.turn import take_turn
+from anycastlab.run_lock import take_run_lock
 from tasks.barrier import barrier
 from tasks.removal import lab_removed, node_removed, router_removed
 
 site = from_inventory(inventory)
-take_turn(site)  # nobody else changes this home until the run has ended
+take_run_lock(site)  # nobody else changes this home until the run has ended
 
 router_removed(site)  # our rows, in the right order; settings back to what they were
 barrier("the router is as it was")

@@ -9,11 +9,11 @@ from anycastlab.incus.facts import IncusInstance
 from anycastlab.incus.spec import Lab
 from anycastlab.lab import ipv6, router, specs
 from anycastlab.lab.base_image import base_image
-from anycastlab.node.choose import resolver_of
 from anycastlab.node.facts import HasAddressFact, ServingFact, SessionFact
 from anycastlab.node.frr_config import session_digest
 from anycastlab.node.operations import configure, rehearse, withdraw
 from anycastlab.node.render import Machine, frr_conf
+from anycastlab.node.resolver_choice import resolver_of
 from anycastlab.routeros.version import capabilities
 from anycastlab.shell_fact import run_on
 from anycastlab.site import Node, Site

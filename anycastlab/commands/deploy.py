@@ -63,8 +63,8 @@ def down(inventory: str, data: tuple[str, ...], yes: bool, verbose: bool, names:
 def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...], *, yes: bool) -> int:
     from anycastlab.fleet import Fleet
     from anycastlab.incus.spec import Lab
+    from anycastlab.run_lock import take_run_lock
     from anycastlab.status import built
-    from anycastlab.turn import take_turn
 
     fleet = Fleet(inventory, parse_data(data))
     if fleet.site.lab is None:
@@ -77,7 +77,7 @@ def _down_forgotten(inventory: str, data: tuple[str, ...], names: tuple[str, ...
         built.require_forgotten(lab, name, inventoried)
     will = [f"{name} will be deleted with everything in it." for name in names]
     confirm("Delete?", will, yes=yes)
-    take_turn(fleet.site)
+    take_run_lock(fleet.site)
     for name in names:
         built.remove_forgotten(lab, name, inventoried)
         click.echo(f"{name} is removed.")

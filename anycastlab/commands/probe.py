@@ -53,10 +53,10 @@ def drain(inventory: str, data: tuple[str, ...], node: str, force: bool) -> int:
     """Take NODE out of service; nothing is lost by it, and it stays out over a reboot."""
     from anycastlab import probe_control
     from anycastlab.fleet import in_parallel
-    from anycastlab.turn import share_turn
+    from anycastlab.run_lock import share_run_lock
 
     fleet, names = _built(inventory, data)
-    share_turn(fleet.site)
+    share_run_lock(fleet.site)
     state = probe_control.drain(fleet.run_plain, names, node, force=force, each=in_parallel)
     click.echo(f"{node} is out of service: {state.reason}.")
     return OK
@@ -69,10 +69,10 @@ def drain(inventory: str, data: tuple[str, ...], node: str, force: bool) -> int:
 def undrain(inventory: str, data: tuple[str, ...], node: str) -> int:
     """Put NODE back into service."""
     from anycastlab import probe_control
-    from anycastlab.turn import share_turn
+    from anycastlab.run_lock import share_run_lock
 
     fleet, names = _built(inventory, data)
-    share_turn(fleet.site)
+    share_run_lock(fleet.site)
     state = probe_control.undrain(fleet.run_plain, names, node)
     click.echo(f"{node} is back in service: {state.reason}.")
     return OK

@@ -73,13 +73,13 @@ def restore(inventory: str, data: tuple[str, ...], file: Path, dry: bool, yes: b
     from anycastlab.fleet import Fleet
     from anycastlab.routeros.control import plan_restore_router, restore_router
     from anycastlab.routeros.render import render_text, render_warning
-    from anycastlab.turn import take_turn
+    from anycastlab.run_lock import take_run_lock
 
     fleet = Fleet(inventory, parse_data(data))
     fleet.require_built()
     site = fleet.site
     if not dry:
-        take_turn(site)
+        take_run_lock(site)
     planned = plan_restore_router(site, file)
     click.echo(render_text(planned.plan, site.router.api_host))
     if dry:

@@ -10,5 +10,5 @@
     derive       another server's image to start from, fetched and looked at
     store        the image in Incus: find, import, prune; fetch one of a remote
 
-`build.ensure()` is the way in, `apart.ensure()` from inside pyinfra.
+`build.ensure()` is the way in, `build_process.ensure()` from inside pyinfra.
 """

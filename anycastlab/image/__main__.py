@@ -1,4 +1,4 @@
-"""`python -m anycastlab.image RELEASE [IMAGE]`: the build as a process of its own, for `apart`.
+"""`python -m anycastlab.image RELEASE [IMAGE]`: the build as a process of its own (see `build_process`).
 
 Progress goes to standard output, the sentence of an error to standard error. The end of standard input means that
 whoever asked is gone: the build is then interrupted and tidies up.

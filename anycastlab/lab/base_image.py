@@ -13,7 +13,7 @@ from pyinfra.api import FunctionCommand, operation
 
 from anycastlab import tell
 from anycastlab.errors import AnycastlabError
-from anycastlab.image import apart
+from anycastlab.image import build_process
 from anycastlab.image.definition import DerivedDefinition, ImageDefinition
 from anycastlab.incus.facts import IncusAlias, IncusServer
 
@@ -57,7 +57,7 @@ def base_image(image: str, release: int) -> Generator[FunctionCommand, None, Non
 def _build(state: object, host: object, image: str, release: int) -> bool:  # noqa: ARG001
     with _one_at_a_time:
         try:
-            apart.ensure(image, release=release, say=logger.info)
+            build_process.ensure(image, release=release, say=logger.info)
         except AnycastlabError as error:
             logger.error(str(error))
             return False

@@ -28,7 +28,7 @@ class Outcome(enum.Enum):
     WRONG = "wrong"  # a matching reply with the wrong content
 
 
-class Ailment(enum.Enum):
+class Symptom(enum.Enum):
     SILENT = "silent"
     WRONG = "wrong"
     LOCAL = "local"
@@ -197,27 +197,27 @@ class Health:
         return max(0.0, now - self.last_answer)
 
     @property
-    def ailment(self) -> Ailment | None:
+    def symptom(self) -> Symptom | None:
         if self.resolver.good is False:
             answered = self.resolver.last is not None and self.resolver.last.outcome is Outcome.WRONG
-            return Ailment.WRONG if answered else Ailment.SILENT
+            return Symptom.WRONG if answered else Symptom.SILENT
         if self.local.good is False:
-            return Ailment.LOCAL
+            return Symptom.LOCAL
         if self.window.slow:
-            return Ailment.SLOW
+            return Symptom.SLOW
         if self.outside.good is False:
-            return Ailment.OUTSIDE
+            return Symptom.OUTSIDE
         return None
 
-    def recovering(self, ailment: Ailment) -> bool:
+    def recovering(self, symptom: Symptom) -> bool:
         """The last answer to the question behind it was good, but not yet enough of them."""
-        if ailment is Ailment.SLOW:
+        if symptom is Symptom.SLOW:
             return False
-        return self.asked(ailment).run_ok > 0
+        return self.asked(symptom).run_ok > 0
 
-    def asked(self, ailment: Ailment) -> Streak:
-        """The question behind an ailment."""
-        return {Ailment.LOCAL: self.local, Ailment.OUTSIDE: self.outside}.get(ailment, self.resolver)
+    def asked(self, symptom: Symptom) -> Streak:
+        """The question behind an symptom."""
+        return {Symptom.LOCAL: self.local, Symptom.OUTSIDE: self.outside}.get(symptom, self.resolver)
 
     @property
     def fit(self) -> bool:

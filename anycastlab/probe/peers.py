@@ -30,9 +30,9 @@ from anycastlab.outside_text import one_line
 from anycastlab.probe import seal
 from anycastlab.probe.checks import Check, identity, random_local
 from anycastlab.probe.config import Peer, ProbeConfig
-from anycastlab.probe.health import Ailment, Result
+from anycastlab.probe.decision import Verdict
+from anycastlab.probe.health import Result, Symptom
 from anycastlab.probe.loop import Loop, bound
-from anycastlab.probe.machine import Verdict
 
 VERSION = 2
 # Octets of one datagram; every message above fits, and an answer is hardly bigger than what was asked for.
@@ -48,7 +48,7 @@ COMPLAIN_S = 60.0
 _PKTINFO = {socket.AF_INET: (socket.IPPROTO_IP, 8, 8), socket.AF_INET6: (socket.IPPROTO_IPV6, 49, 50)}
 _PKTINFO_SPACE = 64
 
-OnRequest = Callable[[str, Ailment], tuple[bool, str]]
+OnRequest = Callable[[str, Symptom], tuple[bool, str]]
 
 
 class Peers:
@@ -108,10 +108,10 @@ class Peers:
             return f"messages in the name of {' and '.join(names)} do not bear this home's key"
         return ""
 
-    def ask(self, number: int, ailment: Ailment) -> None:
+    def ask(self, number: int, symptom: Symptom) -> None:
         """One verdict per peer follows, within the ask timeout."""
         for peer in self._config.peers:
-            _Asking(self, peer, number, ailment)
+            _Asking(self, peer, number, symptom)
 
     def revoke(self, names: tuple[str, ...]) -> None:
         for peer in self._config.peers:
@@ -182,7 +182,7 @@ class Peers:
 
     def _answer(self, peer: Peer, nonce: str, fresh: object, said: object) -> None:
         try:
-            ailment = Ailment(said)
+            symptom = Symptom(said)
         except ValueError:
             return
         now = self._loop.now()
@@ -194,7 +194,7 @@ class Peers:
             self.send(peer, {"op": "again", "nonce": nonce, "fresh": word})
             return
         del self._fresh[peer.name]
-        yes, why = self._on_request(peer.name, ailment)
+        yes, why = self._on_request(peer.name, symptom)
         if yes:
             self._granted[peer.name] = nonce
         self.send(peer, {"op": "stay", "nonce": nonce, "yes": yes, "why": one_line(why, _MOST_WHY)})
@@ -215,7 +215,7 @@ class Peers:
 
     def _query_check(self, asking: _Asking, done: Callable[[Result], None]) -> None:
         config = self._config
-        if asking.ailment is Ailment.LOCAL:
+        if asking.symptom is Symptom.LOCAL:
             query = random_local(config.local_suffix)
         else:
             query = identity(config.identity_name, asking.peer.name)
@@ -225,10 +225,10 @@ class Peers:
 class _Asking:
     """One peer in one round: its promise and its resolver's answer, both good or it is no."""
 
-    def __init__(self, owner: Peers, peer: Peer, number: int, ailment: Ailment) -> None:
+    def __init__(self, owner: Peers, peer: Peer, number: int, symptom: Symptom) -> None:
         self._owner = owner
         self.peer = peer
-        self.ailment = ailment
+        self.symptom = symptom
         self._number = number
         self._nonce = secrets.token_hex(8)
         self._promise: tuple[bool, str] | None = None
@@ -244,7 +244,7 @@ class _Asking:
 
     def again(self, fresh: str) -> None:
         """Put the question, with the word that the peer gave for it; the first time there is none."""
-        message = {"op": "stay?", "nonce": self._nonce, "ailment": self.ailment.value, "fresh": fresh}
+        message = {"op": "stay?", "nonce": self._nonce, "ailment": self.symptom.value, "fresh": fresh}
         self._owner.send(self.peer, message)
 
     def said(self, yes: bool | None, why: str) -> None:
@@ -269,7 +269,7 @@ class _Asking:
         assert self._promise is not None
         assert self._result is not None
         result, (yes, why) = self._result, self._promise
-        slow = self.ailment is Ailment.SLOW and result.latency_s > self._owner._config.latency.threshold_s
+        slow = self.symptom is Symptom.SLOW and result.latency_s > self._owner._config.latency.threshold_s
         if not yes:
             self._give(promised=False, refused=False, why=why)
         elif not result.ok or slow:

@@ -11,12 +11,12 @@ from typing import Any
 from anycastlab.probe import publish
 from anycastlab.probe.checks import Query, Repeated, identity, random_local, random_public
 from anycastlab.probe.config import Peer, ProbeConfig
+from anycastlab.probe.decision import Ask, Cause, Change, Machine, Order, Revoke
 from anycastlab.probe.effect import CallForHelp, Follower, Route, SetLink, ShutNeighbors, Step
 from anycastlab.probe.frr import Bgpd
 from anycastlab.probe.health import Health, Result, Streak
 from anycastlab.probe.link import Link
 from anycastlab.probe.loop import Loop, Timer
-from anycastlab.probe.machine import Ask, Cause, Change, Machine, Order, Revoke
 from anycastlab.probe.notify import Notifier
 from anycastlab.probe.outside import Outside
 from anycastlab.probe.peers import Peers
@@ -149,9 +149,9 @@ class Probe:
         self._health.on_late_answer(at)
         self._decide()
 
-    def _stay_requested(self, peer: str, ailment: Any) -> tuple[bool, str]:
+    def _stay_requested(self, peer: str, symptom: Any) -> tuple[bool, str]:
         self._decide()
-        answer = self._machine.on_stay_request(peer, ailment, self._loop.now())
+        answer = self._machine.on_stay_request(peer, symptom, self._loop.now())
         return answer if not self._stop_requested else (False, "stopping")
 
     def _revoked(self, peer: str) -> None:
@@ -264,7 +264,7 @@ class Probe:
 
     def _carry_out(self, order: Order) -> None:
         if isinstance(order, Ask):
-            self._peers.ask(order.number, order.ailment)
+            self._peers.ask(order.number, order.symptom)
         elif isinstance(order, Revoke):
             self._peers.revoke(order.peers)
         elif isinstance(order, Change) and not order.news:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from anycastlab.routeros import backup
 from anycastlab.routeros.plan import Remove, Step, make_plan
 from anycastlab.routeros.planning import Planned
+from anycastlab.routeros.required_nodes import CONNECTION_TAG
 from anycastlab.routeros.row import MENUS, Row, tag_of
-from anycastlab.routeros.worth import CONNECTION_TAG
 from anycastlab.site.model import Site
 from anycastlab.site.parts import Node
 

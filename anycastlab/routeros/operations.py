@@ -31,8 +31,8 @@ from anycastlab.routeros.observe import observe
 from anycastlab.routeros.planning import Planned, plan_removal, plan_site
 from anycastlab.routeros.reading import Reading, fresh, read, reading_from
 from anycastlab.routeros.render import render_text, summary
+from anycastlab.routeros.required_nodes import required_nodes
 from anycastlab.routeros.verify import Asker, Explain, verify
-from anycastlab.routeros.worth import required_nodes
 from anycastlab.site.load import router_version
 from anycastlab.site.model import Site
 

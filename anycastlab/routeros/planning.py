@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from anycastlab.routeros import handover
 from anycastlab.routeros.backup import Backup, desired_from
+from anycastlab.routeros.conflicts import conflicts
 from anycastlab.routeros.errors import PlanError
-from anycastlab.routeros.foreign import check_foreign
 from anycastlab.routeros.look_around import look_around
 from anycastlab.routeros.obstacles import Obstacle, told
 from anycastlab.routeros.plan import Add, Change, Move, Plan, make_plan
@@ -56,7 +56,7 @@ def plan_site(site: Site, reading: Reading, originals: Originals | None = None) 
     """
     device = reading.device
     desired = desired_rows(site, device)
-    notes = [*device.caps.notes, *_was_deployed(site, reading), *check_foreign(site, desired, reading)]
+    notes = [*device.caps.notes, *_was_deployed(site, reading), *conflicts(site, desired, reading)]
     if site.service.address6:
         notes += _ipv6_notes(device)
     found = look_around(site, reading)

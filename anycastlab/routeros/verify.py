@@ -13,11 +13,11 @@ from typing import Any
 
 from anycastlab.errors import MOST
 from anycastlab.outside_text import one_line
-from anycastlab.routeros.causes import bfd_cause, bgp_cause
+from anycastlab.routeros.assessment import Finding, assess
 from anycastlab.routeros.connection import Connection
+from anycastlab.routeros.diagnosis import bfd_cause, bgp_cause
 from anycastlab.routeros.errors import VerifyError
 from anycastlab.routeros.in_use import doubtful, settled, unused
-from anycastlab.routeros.judge import Finding, judge
 from anycastlab.routeros.limits import VERIFY_INTERVAL_S, VERIFY_TIMEOUT_S
 from anycastlab.routeros.look_around import look_around
 from anycastlab.routeros.observe import Observation, observe
@@ -92,7 +92,7 @@ def verify(
     end = clock() + timeout_s
     while True:
         observation = observe(connection, site)
-        findings = tuple(judge(site, observation, multipath, names))
+        findings = tuple(assess(site, observation, multipath, names))
         if Verification(findings).ok or clock() >= end:
             break
         sleep(VERIFY_INTERVAL_S)

@@ -19,11 +19,11 @@ from anycastlab.incus.exec import Result, execute
 from anycastlab.incus.rest import Rest, connect
 from anycastlab.incus.spec import Lab
 from anycastlab.routeros.control import router_session
+from anycastlab.run_lock import WAIT_VARIABLE
 from anycastlab.scenarios import timing
 from anycastlab.scenarios.actions import Action, Api, Deploy, On, OnHost, Power
 from anycastlab.scenarios.errors import ScenarioError
 from anycastlab.site import Site
-from anycastlab.turn import WAIT_VARIABLE
 
 CLIENT, ROUTER, UPSTREAM = "client01", "router", "upstream"
 

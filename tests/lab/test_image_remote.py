@@ -32,10 +32,10 @@ _BUILD_IN_A_DEPLOY = f"""
 from gevent import monkey
 monkey.patch_all()
 import sys
-from anycastlab.image import apart
+from anycastlab.image import build_process
 from anycastlab.image.errors import ImageError
 try:
-    apart.ensure(sys.argv[1], release={RELEASE}, say=lambda line: print(line, flush=True))
+    build_process.ensure(sys.argv[1], release={RELEASE}, say=lambda line: print(line, flush=True))
 except ImageError as error:
     sys.exit(f"error: {{error}}")
 """

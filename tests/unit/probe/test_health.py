@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anycastlab.probe.config import HoldDown, Latency, Question
-from anycastlab.probe.health import Ailment, Health, Outcome, Result, Streak, Window
+from anycastlab.probe.health import Health, Outcome, Result, Streak, Symptom, Window
 from anycastlab.probe.holddown import HoldDownClock
 from tests.unit.probe.world import config
 
@@ -111,7 +111,7 @@ def test_a_closed_port_is_dead_after_fall_checks_silence_only_after_its_time() -
     health = healthy()
     for number in range(3):
         health.on_resolver(result(Outcome.SILENT, at=4.6 + 0.3 * number, latency_s=0.3))
-    assert health.ailment is Ailment.SILENT
+    assert health.symptom is Symptom.SILENT
     assert not health.dead(5.2)
     assert health.dead(4.0 + 2.5)
 
@@ -121,7 +121,7 @@ def test_late_answers_keep_a_silent_resolver_from_being_dead() -> None:
     for number in range(20):
         health.on_resolver(result(Outcome.SILENT, at=4.6 + 0.3 * number, latency_s=0.3))
         health.on_late_answer(4.6 + 0.3 * number)
-    assert health.ailment is Ailment.SILENT
+    assert health.symptom is Symptom.SILENT
     assert not health.dead(4.6 + 0.3 * 20)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anycastlab.probe.decision import OF_SYMPTOM, Cause
 from anycastlab.probe.health import Outcome
-from anycastlab.probe.machine import OF_AILMENT, Cause
 from tests.unit.probe.world import Weather, World, fine
 
 # Every way a check can end without the resolver being dead: an answer that is late still comes.
@@ -85,7 +85,7 @@ def test_nodes_that_are_out_for_a_shareable_cause_come_back_when_the_others_die(
 
     def bounded_gap() -> None:
         nonlocal empty_since
-        alone = [n for n in world.nodes.values() if n.machine.cause in OF_AILMENT.values()]
+        alone = [n for n in world.nodes.values() if n.machine.cause in OF_SYMPTOM.values()]
         if world.announcing or not alone:
             empty_since = None
         else:

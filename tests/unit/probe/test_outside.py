@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anycastlab.probe.health import Ailment, Health, Outcome, Result
-from anycastlab.probe.machine import Ask, Cause, Change, Machine, Verdict
+from anycastlab.probe.decision import Ask, Cause, Change, Machine, Verdict
+from anycastlab.probe.health import Health, Outcome, Result, Symptom
 from tests.unit.probe.world import config
 
 SEEN, UNSEEN = Outcome.OK, Outcome.SILENT
@@ -38,7 +38,7 @@ class Node:
 
     def promised(self, orders: list[object]) -> None:
         (ask,) = [order for order in orders if isinstance(order, Ask)]
-        assert ask.ailment is Ailment.OUTSIDE
+        assert ask.symptom is Symptom.OUTSIDE
         self.machine.on_verdict(Verdict(ask.number, "node02", True, False, self.now))
         self.machine.on_verdict(Verdict(ask.number, "node03", False, False, self.now))
 
@@ -102,10 +102,10 @@ def test_who_was_not_reached_just_now_promises_nothing(missed: int) -> None:
     node = Node()
     node.step(SEEN)
     node.machine.effective = True
-    assert node.machine.on_stay_request("node02", Ailment.OUTSIDE, node.now)[0]
+    assert node.machine.on_stay_request("node02", Symptom.OUTSIDE, node.now)[0]
     for _ in range(missed):
         node.health.on_outside(node.result(UNSEEN))
-    assert not node.machine.on_stay_request("node03", Ailment.OUTSIDE, node.now)[0]
+    assert not node.machine.on_stay_request("node03", Symptom.OUTSIDE, node.now)[0]
 
 
 def test_what_peers_missed_while_the_resolver_restarted_does_not_count() -> None:

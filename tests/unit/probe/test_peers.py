@@ -17,9 +17,9 @@ import pytest
 
 from anycastlab.probe import seal
 from anycastlab.probe.config import Frr, Guard, Peer, ProbeConfig
-from anycastlab.probe.health import Ailment, Outcome, Result
+from anycastlab.probe.decision import Verdict
+from anycastlab.probe.health import Outcome, Result, Symptom
 from anycastlab.probe.loop import Loop
-from anycastlab.probe.machine import Verdict
 from anycastlab.probe.outside import Outside
 from anycastlab.probe.peers import MOST, Peers, parse
 
@@ -43,7 +43,7 @@ class End:
     answer: tuple[bool, str] = (True, "announcing and healthy")
     verdicts: list[Verdict] = field(default_factory=list)
     revoked: list[str] = field(default_factory=list)
-    asked: list[tuple[str, Ailment]] = field(default_factory=list)
+    asked: list[tuple[str, Symptom]] = field(default_factory=list)
     says: str | None = "itself"
     looks: list[str] = field(default_factory=list)
     seen: list[Result | None] = field(default_factory=list)
@@ -64,8 +64,8 @@ class End:
         Path(self.config.key_path).write_text(seal.dump(keys))
         return self.peers.refresh()
 
-    def _request(self, peer: str, ailment: Ailment) -> tuple[bool, str]:
-        self.asked.append((peer, ailment))
+    def _request(self, peer: str, symptom: Symptom) -> tuple[bool, str]:
+        self.asked.append((peer, symptom))
         return self.answer
 
     def _resolve(self) -> None:
@@ -115,19 +115,19 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     loop.close()
 
 
-def ask(pair: Pair, ailment: Ailment = Ailment.LOCAL) -> Verdict:
-    pair.one.peers.ask(7, ailment)
+def ask(pair: Pair, symptom: Symptom = Symptom.LOCAL) -> Verdict:
+    pair.one.peers.ask(7, symptom)
     pair.run_until(lambda: pair.one.verdicts)
     (verdict,) = pair.one.verdicts
     assert (verdict.number, verdict.peer) == (7, "node02")
     return verdict
 
 
-@pytest.mark.parametrize("ailment", list(Ailment))
-def test_a_peer_that_stays_and_answers_promises(pair: Pair, ailment: Ailment) -> None:
-    verdict = ask(pair, ailment)
+@pytest.mark.parametrize("symptom", list(Symptom))
+def test_a_peer_that_stays_and_answers_promises(pair: Pair, symptom: Symptom) -> None:
+    verdict = ask(pair, symptom)
     assert verdict.promised
-    assert pair.two.asked == [("node01", ailment)]
+    assert pair.two.asked == [("node01", symptom)]
 
 
 def test_a_peer_that_refuses_says_why_at_once(pair: Pair) -> None:
@@ -149,7 +149,7 @@ def test_what_a_peer_says_reaches_neither_systemd_nor_a_terminal_as_a_command(pa
 @pytest.mark.parametrize("says", [None, "node01"])
 def test_a_peer_whose_resolver_fails_the_same_question_is_no_refuge(pair: Pair, says: str | None) -> None:
     pair.two.says = says
-    verdict = ask(pair, Ailment.WRONG)
+    verdict = ask(pair, Symptom.WRONG)
     assert not verdict.promised
     assert "asked directly" in verdict.why
 
@@ -194,7 +194,7 @@ def test_strangers_and_impostors_are_not_heard(pair: Pair) -> None:
             message(**{"from": "node03"}),
             message(to="node03"),
             message(v=1),
-            message(ailment="hunger"),
+            message(symptom="hunger"),
             message(nonce=["x"]),
             b"\xff",
             b"[]",
@@ -273,7 +273,7 @@ def test_what_was_heard_once_is_worth_nothing_when_it_is_sent_again(pair: Pair) 
     pair.two.peers.revoke(("node01",))
     pair.run_until(lambda: pair.one.revoked)
     pair.one.verdicts.clear()
-    pair.one.peers.ask(8, Ailment.LOCAL)
+    pair.one.peers.ask(8, Symptom.LOCAL)
     pair.run_until(lambda: pair.one.verdicts)
     assert pair.one.verdicts[0].promised
     pair.run_until(lambda: False, 0.05)

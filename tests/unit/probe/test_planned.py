@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anycastlab.probe.decision import TELL_AGAIN_S, Cause
 from anycastlab.probe.health import Outcome
-from anycastlab.probe.machine import TELL_AGAIN_S, Cause
 from tests.unit.probe.test_never_all_at_once import START_S, chaos, seeds
 from tests.unit.probe.world import Node, World, fine
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from anycastlab.probe.config import Frr, Peer, ProbeConfig
-from anycastlab.probe.health import Ailment, Health, Outcome, Result
-from anycastlab.probe.machine import Ask, Cause, Change, Machine, Revoke, Verdict
+from anycastlab.probe.decision import Ask, Cause, Change, Machine, Revoke, Verdict
+from anycastlab.probe.health import Health, Outcome, Result, Symptom
 
 STEP_S = 0.1
 # Seconds from a decision until FRR has told the router.
@@ -177,8 +177,8 @@ class World:
             if peer.frozen:
                 return
             self._decide(peer)
-            yes, why = peer.machine.on_stay_request(node.name, order.ailment, self.now)
-            question = "local" if order.ailment is Ailment.LOCAL else "resolver"
+            yes, why = peer.machine.on_stay_request(node.name, order.symptom, self.now)
+            question = "local" if order.symptom is Symptom.LOCAL else "resolver"
             outcome, latency = self.weather(peer.name, question, self.now)
             answered = outcome is Outcome.OK and latency < 0.15
             if self.random.random() < self.lie:

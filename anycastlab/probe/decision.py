@@ -3,7 +3,7 @@
 Two kinds of reasons to stay out:
 
 * **Its own**: the resolver is dead, is about to stop, or the operator drained the node. Out, whoever else is left.
-* **Possibly shared**: silent, wrong, `.lan` lost, slow, unreachable for others (`health.Ailment`). The cause may sit in
+* **Possibly shared**: silent, wrong, `.lan` lost, slow, unreachable for others (`health.Symptom`). The cause may sit in
   the router, in a blocklist or in a flood, and then every node sees it at once. A node may be out for such a cause only
   while it holds a **promise** from a peer: that peer announces (FRR says so), nothing ails it, it answered the very
   same question when asked directly, and it will not itself leave for a shareable cause while the promise lasts.
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from anycastlab.probe.config import ProbeConfig
-from anycastlab.probe.health import Ailment, Health
+from anycastlab.probe.health import Health, Symptom
 from anycastlab.probe.holddown import HoldDownClock
 
 # Seconds before its promise ends that a node goes back: link up and BGP update take 0.2 s.
@@ -51,12 +51,12 @@ class Cause(enum.Enum):
     HELD = "held-down"  # healthy again, waiting because of earlier changes
 
 
-OF_AILMENT = {
-    Ailment.SILENT: Cause.SILENT,
-    Ailment.WRONG: Cause.WRONG,
-    Ailment.LOCAL: Cause.LOCAL,
-    Ailment.SLOW: Cause.SLOW,
-    Ailment.OUTSIDE: Cause.OUTSIDE,
+OF_SYMPTOM = {
+    Symptom.SILENT: Cause.SILENT,
+    Symptom.WRONG: Cause.WRONG,
+    Symptom.LOCAL: Cause.LOCAL,
+    Symptom.SLOW: Cause.SLOW,
+    Symptom.OUTSIDE: Cause.OUTSIDE,
 }
 # A person's will. Neither the way out nor the way back from it counts as flapping; what was counted before stays.
 PLANNED = frozenset({Cause.DRAINED, Cause.STOPPING})
@@ -69,7 +69,7 @@ class Ask:
     """Ask every peer: does your resolver answer this question, and will you stay?"""
 
     number: int
-    ailment: Ailment
+    symptom: Symptom
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Round:
     """One round of asking that is under way."""
 
     number: int
-    ailment: Ailment
+    symptom: Symptom
     ends: float
     waiting: set[str] = field(default_factory=set)
     answers: dict[str, str] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class Machine:
         self._void: dict[str, float] = {}  # peer → promises asked for before this time are void
         self._left_at = now
         self._own_reason = True  # out for a reason of its own, so the way back is held down
-        self._left_for = Ailment.LOCAL  # the shareable cause it left for, when it did
+        self._left_for = Symptom.LOCAL  # the shareable cause it left for, when it did
         self.planned = planned
         """The last way out was a person's will, so the way back does not count as a change either."""
         self._told = self._noted = (self.announce, self.cause)
@@ -182,9 +182,9 @@ class Machine:
         self._void[peer] = now
         self._lose(peer)
 
-    def on_stay_request(self, peer: str, ailment: Ailment, now: float) -> tuple[bool, str]:
+    def on_stay_request(self, peer: str, symptom: Symptom, now: float) -> tuple[bool, str]:
         """May `peer` rely on this node? True binds this node for `promise_s`."""
-        why = self._unfit_to_promise(ailment)
+        why = self._unfit_to_promise(symptom)
         if why:
             return False, why
         self.promised[peer] = now + self._config.guard.promise_s
@@ -221,8 +221,8 @@ class Machine:
         elif not self.health.known:
             if not self.announce and self.cause not in (Cause.STARTING, Cause.LOWERED, Cause.DEAD):
                 self._settle(False, Cause.STARTING, "the first answers are awaited", now)
-        elif (ailment := self.health.ailment) is not None:
-            orders += self._ailing(ailment, now)
+        elif (symptom := self.health.symptom) is not None:
+            orders += self._ailing(symptom, now)
         elif self.health.fit:
             orders += self._well(now)
         orders += self._tell(now)
@@ -271,14 +271,14 @@ class Machine:
             self._settle(True, Cause.HEALTHY, fine, now)
         return orders
 
-    def _ailing(self, ailment: Ailment, now: float) -> list[Order]:
-        if self._round is not None and self._round.ailment is not ailment:
+    def _ailing(self, symptom: Symptom, now: float) -> list[Order]:
+        if self._round is not None and self._round.symptom is not symptom:
             self._round = None  # what it brings would be the answer to another question
             if self.announce:
                 self.held.clear()
-        return self._ailing_in(ailment, now) if self.announce else self._ailing_out(ailment, now)
+        return self._ailing_in(symptom, now) if self.announce else self._ailing_out(symptom, now)
 
-    def _ailing_in(self, ailment: Ailment, now: float) -> list[Order]:
+    def _ailing_in(self, symptom: Symptom, now: float) -> list[Order]:
         """Announcing although something is wrong: leave only with a promise in hand, and never while promising."""
         blocked = ""
         if self.promised:
@@ -288,34 +288,34 @@ class Machine:
         if blocked:
             self._round = None
             self.held.clear()
-            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(ailment, now)}; {blocked}", now)
+            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(symptom, now)}; {blocked}", now)
             return []
         if self.held:
-            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()}", now)
+            self._settle(False, OF_SYMPTOM[symptom], f"{self._figures(symptom, now)}; {self._holders()}", now)
             return []
-        orders = self._next_ask(ailment, now)
+        orders = self._next_ask(symptom, now)
         if self._fruitless:
-            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(ailment, now)}; {self._nobody()}", now)
+            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(symptom, now)}; {self._nobody()}", now)
         return orders
 
-    def _ailing_out(self, ailment: Ailment, now: float) -> list[Order]:
+    def _ailing_out(self, symptom: Symptom, now: float) -> list[Order]:
         """Withdrawn and something is wrong: stay out while a peer stays in, else somebody must serve."""
-        orders = self._next_ask(ailment, now)
-        if self._own_reason and self.health.recovering(ailment):
+        orders = self._next_ask(symptom, now)
+        if self._own_reason and self.health.recovering(symptom):
             return orders  # the next answer decides
         if self.held:
-            self._settle(False, OF_AILMENT[ailment], f"{self._figures(ailment, now)}; {self._holders()}", now)
-        elif self._fruitless and self._may_serve(ailment, now):
-            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(ailment, now)}; {self._nobody()}", now)
+            self._settle(False, OF_SYMPTOM[symptom], f"{self._figures(symptom, now)}; {self._holders()}", now)
+        elif self._fruitless and self._may_serve(symptom, now):
+            self._settle(True, Cause.NOBODY_ELSE, f"{self._figures(symptom, now)}; {self._nobody()}", now)
         return orders
 
-    def _may_serve(self, ailment: Ailment, now: float) -> bool:
+    def _may_serve(self, symptom: Symptom, now: float) -> bool:
         """Back as the last one? Not with a resolver that never answered since, nor faster than the hold-down."""
-        if ailment is Ailment.SILENT and self.health.last_answer <= self._left_at:
+        if symptom is Symptom.SILENT and self.health.last_answer <= self._left_at:
             return False
         return not self._own_reason or self.hold.raise_allowed_at(now) <= now
 
-    def _next_ask(self, ailment: Ailment, now: float) -> list[Order]:
+    def _next_ask(self, symptom: Symptom, now: float) -> list[Order]:
         current = self._round
         if current is not None and (current.over or now >= current.ends):
             self._refusals = current.answers | dict.fromkeys(current.waiting, "no answer")
@@ -326,9 +326,9 @@ class Machine:
         guard = self._config.guard
         peers = {peer.name for peer in self._config.peers}
         self._rounds += 1
-        self._round = _Round(self._rounds, ailment, now + guard.ask_timeout_s * ROUND_SLACK, peers)
+        self._round = _Round(self._rounds, symptom, now + guard.ask_timeout_s * ROUND_SLACK, peers)
         self._next_round = now + guard.retry_s
-        return [Ask(self._rounds, ailment)] if peers else []
+        return [Ask(self._rounds, symptom)] if peers else []
 
     def _lose(self, peer: str) -> None:
         if self.held.pop(peer, None) is not None and not self.held:
@@ -344,32 +344,32 @@ class Machine:
         answers = ", ".join(f"{peer}: {why}" for peer, why in sorted(self._refusals.items()))
         return f"no peer can take over ({answers})"
 
-    def _unfit_to_promise(self, ailment: Ailment) -> str:
+    def _unfit_to_promise(self, symptom: Symptom) -> str:
         if self.drained or self.stopping:
             return "drained" if self.drained else "stopping"
         if not self.announce:
             return f"not announcing ({self.cause.value})"
         if not self.effective:
             return "not announced by FRR"
-        own = self.health.ailment
+        own = self.health.symptom
         if own is not None or not self.health.fit:
             return f"ailing itself ({own.value if own else 'unknown'})"
-        if self.health.asked(ailment).run_bad:
+        if self.health.asked(symptom).run_bad:
             return "has just failed the same question"
         return ""
 
-    def _figures(self, ailment: Ailment, now: float) -> str:
+    def _figures(self, symptom: Symptom, now: float) -> str:
         health = self.health
-        if ailment is Ailment.LOCAL:
+        if symptom is Symptom.LOCAL:
             detail = health.local.last.detail if health.local.last else ""
             return f"{health.local.run_bad} local names in a row unanswered ({detail})"
-        if ailment is Ailment.SLOW:
+        if symptom is Symptom.SLOW:
             return f"p95 of the last answers {1000 * (health.window.p95_s or 0):.0f} ms"
-        if ailment is Ailment.OUTSIDE:
+        if symptom is Symptom.OUTSIDE:
             detail = health.outside.last.detail if health.outside.last else ""
             return f"no other node gets an answer from the resolver here, is there a firewall? ({detail})"
         detail = health.resolver.last.detail if health.resolver.last else ""
-        if ailment is Ailment.WRONG:
+        if symptom is Symptom.WRONG:
             return f"{health.resolver.run_bad} wrong answers in a row ({detail})"
         return f"{health.resolver.run_bad} checks in a row unanswered, silent for {health.silent_for(now):.1f} s"
 
@@ -400,6 +400,6 @@ class Machine:
         self.planned = cause in PLANNED
         self._left_at = now
         self._own_reason = cause in OWN_REASONS
-        self._left_for = next((ailment for ailment, of in OF_AILMENT.items() if of is cause), self._left_for)
+        self._left_for = next((symptom for symptom, of in OF_SYMPTOM.items() if of is cause), self._left_for)
         if not self.planned:
             self.hold.lowered(now)

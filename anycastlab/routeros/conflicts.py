@@ -23,7 +23,7 @@ UNIQUE = {
 }
 
 
-def check_foreign(site: Site, desired: Sequence[Row], reading: Reading) -> tuple[str, ...]:
+def conflicts(site: Site, desired: Sequence[Row], reading: Reading) -> tuple[str, ...]:
     """Notes for the plan. Raises PlanError on a contradiction."""
     problems = [
         *_service_address(site, reading),

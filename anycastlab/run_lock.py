@@ -1,7 +1,7 @@
 """One run at a time on a home: two at once would take two nodes out of service, and write the same files.
 
-deploy.py and teardown.py take the turn, so it makes no difference how they were started. It is held until the process
-ends, by the kernel's lock (flock): a killed run leaves none behind. A dry run changes nothing and needs no turn.
+deploy.py and teardown.py take the lock, so it makes no difference how they were started. It is held until the process
+ends, by the kernel's lock (flock): a killed run leaves none behind. A dry run changes nothing and needs no lock.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from anycastlab.paths import state_dir
 from anycastlab.site import Site
 
 
-class TurnError(AnycastlabError):
+class RunLockError(AnycastlabError):
     """Another run is at work on the same home."""
 
 
-# Seconds that a run waits for its turn, from the environment: what undoes a scenario's fault waits for the deploy that
+# Seconds that a run waits for the lock, from the environment: what undoes a scenario's fault waits for the deploy that
 # *was* the fault, which outlives a runner that was killed. A person would rather be told at once.
 WAIT_VARIABLE = "ANYCASTLAB_TURN_WAIT_S"
 _POLL_S = 0.2
-# Lock file → its descriptor: pyinfra reads a deploy file once for each host, but the turn is the process's.
+# Lock file → its descriptor: pyinfra reads a deploy file once for each host, but the lock is the process's.
 _held: dict[Path, int] = {}
 
 
-def take_turn(site: Site) -> None:
-    """Hold the home's turn until this process ends; raises TurnError when another process has it."""
+def take_run_lock(site: Site) -> None:
+    """Hold the lock of the home until this process ends; raises RunLockError when another process has it."""
     if "--dry" in sys.argv[1:]:
         return
     path = lock_path(site)
@@ -41,9 +41,9 @@ def take_turn(site: Site) -> None:
         _held[path] = _locked(path, _home(site))
 
 
-def share_turn(site: Site) -> None:
+def share_run_lock(site: Site) -> None:
     """Keep runs out until this process ends, but not others that share: for what takes a node out of service or puts
-    it back. Raises TurnError while a run is at work, which may have another node out of service."""
+    it back. Raises RunLockError while a run is at work, which may have another node out of service."""
     path = lock_path(site)
     if path not in _held:
         _held[path] = _locked(path, _home(site), shared=True)
@@ -64,7 +64,7 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
         private_file.private_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
     except OSError as error:
-        raise TurnError(
+        raise RunLockError(
             f"The lock {path} cannot be opened: {error.strerror}.", "Make room, or correct its owner."
         ) from None
     until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "0"))
@@ -72,7 +72,7 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
         if time.monotonic() >= until:
             problem, hint = _taken(home, os.pread(handle, 64, 0))
             os.close(handle)
-            raise TurnError(problem, hint)
+            raise RunLockError(problem, hint)
         time.sleep(_POLL_S)
     with contextlib.suppress(OSError):  # a full disk, as below; on some, to shorten a file takes room as well
         os.truncate(handle, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from anycastlab import turn
+from anycastlab import run_lock
 from anycastlab.site import Site
 from anycastlab.site.load import Machines
 from tests.unit import full_disk
@@ -24,9 +24,9 @@ SITE = build(lab())
 
 TAKE = """
 import sys, time
-from anycastlab.turn import take_turn
+from anycastlab.run_lock import take_run_lock
 from tests.unit.site.test_load import build, lab
-take_turn(build(lab()))
+take_run_lock(build(lab()))
 print("taken", flush=True)
 time.sleep(float(sys.argv[1]))
 """
@@ -44,13 +44,13 @@ router = [("@routeros/192.0.2.1", node)]
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(sys, "argv", ["pyinfra"])
-    monkeypatch.setattr(turn, "_held", {})
+    monkeypatch.setattr(run_lock, "_held", {})
 
 
 @contextmanager
 def held_by(content: str, site: Site = SITE) -> Iterator[None]:
     """Somebody else has the turn and has written `content`."""
-    path = turn.lock_path(site)
+    path = run_lock.lock_path(site)
     path.parent.mkdir(parents=True)
     with path.open("w") as handle:
         handle.write(content)
@@ -66,16 +66,16 @@ def other_process(seconds: float) -> subprocess.Popen[str]:
 
 
 def test_who_has_the_turn_is_named_and_what_to_do() -> None:
-    with held_by("4711 1700000000\n"), pytest.raises(turn.TurnError) as caught:
-        turn.take_turn(SITE)
+    with held_by("4711 1700000000\n"), pytest.raises(run_lock.RunLockError) as caught:
+        run_lock.take_run_lock(SITE)
     assert caught.value.problem.startswith("Another run is at work on the lab lab: process 4711, since 2023-11-1")
     assert "`kill 4711`" in caught.value.hint
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "4711\n"])
 def test_a_holder_that_has_not_written_itself_down_yet(content: str) -> None:
-    with held_by(content), pytest.raises(turn.TurnError, match=r"Another run is at work on the lab lab\. Wait"):
-        turn.take_turn(SITE)
+    with held_by(content), pytest.raises(run_lock.RunLockError, match=r"Another run is at work on the lab lab\. Wait"):
+        run_lock.take_run_lock(SITE)
 
 
 def test_a_process_takes_its_turn_once_and_others_wait_until_it_ends() -> None:
@@ -83,18 +83,18 @@ def test_a_process_takes_its_turn_once_and_others_wait_until_it_ends() -> None:
     try:
         assert first.stdout is not None
         assert first.stdout.readline() == "taken\n"
-        with pytest.raises(turn.TurnError, match=f"process {first.pid}, since"):
-            turn.take_turn(SITE)
+        with pytest.raises(run_lock.RunLockError, match=f"process {first.pid}, since"):
+            run_lock.take_run_lock(SITE)
     finally:
         first.send_signal(signal.SIGKILL)  # leaves no lock behind
         first.communicate()
-    turn.take_turn(SITE)
-    turn.take_turn(SITE)
+    run_lock.take_run_lock(SITE)
+    run_lock.take_run_lock(SITE)
     second = other_process(0)
     said = second.communicate()[1]
     assert second.returncode != 0
     assert f"process {os.getpid()}, since" in said
-    for handle in turn._held.values():
+    for handle in run_lock._held.values():
         os.close(handle)
 
 
@@ -102,45 +102,47 @@ def test_whoever_is_told_to_wait_gets_the_turn_when_the_other_has_ended(monkeypa
     first = other_process(1)
     assert first.stdout is not None
     assert first.stdout.readline() == "taken\n"
-    monkeypatch.setenv(turn.WAIT_VARIABLE, "30")
-    turn.take_turn(SITE)
+    monkeypatch.setenv(run_lock.WAIT_VARIABLE, "30")
+    run_lock.take_run_lock(SITE)
     assert first.wait(5) == 0
     first.communicate()
-    for handle in turn._held.values():
+    for handle in run_lock._held.values():
         os.close(handle)
 
 
 def test_drains_share_a_turn_and_wait_for_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    with held_by("4711 1767323045\n"), pytest.raises(turn.TurnError, match="process 4711"):
-        turn.share_turn(SITE)  # `up` works: it may have another node out of service
-    turn.share_turn(SITE)
-    monkeypatch.setattr(turn, "_held", {})
-    turn.share_turn(SITE)  # as a second process would
-    monkeypatch.setattr(turn, "_held", {})
-    with pytest.raises(turn.TurnError, match=r"Another run is at work on the lab lab\. Wait until it has ended\."):
-        turn.take_turn(SITE)
+    with held_by("4711 1767323045\n"), pytest.raises(run_lock.RunLockError, match="process 4711"):
+        run_lock.share_run_lock(SITE)  # `up` works: it may have another node out of service
+    run_lock.share_run_lock(SITE)
+    monkeypatch.setattr(run_lock, "_held", {})
+    run_lock.share_run_lock(SITE)  # as a second process would
+    monkeypatch.setattr(run_lock, "_held", {})
+    with pytest.raises(
+        run_lock.RunLockError, match=r"Another run is at work on the lab lab\. Wait until it has ended\."
+    ):
+        run_lock.take_run_lock(SITE)
 
 
 def test_a_dry_run_needs_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pyinfra", "inventory/lab.py", "deploy.py", "--dry"])
     with held_by("4711 1700000000\n"):
-        turn.take_turn(SITE)
-    assert not turn._held
+        run_lock.take_run_lock(SITE)
+    assert not run_lock._held
 
 
 def test_only_its_owner_reads_the_lock() -> None:
-    turn.take_turn(SITE)
-    path = turn.lock_path(SITE)
+    run_lock.take_run_lock(SITE)
+    path = run_lock.lock_path(SITE)
     modes = [entry.stat().st_mode & 0o777 for entry in (path.parent.parent, path.parent, path)]
     assert modes == [0o700, 0o700, 0o600]
-    for handle in turn._held.values():
+    for handle in run_lock._held.values():
         os.close(handle)
 
 
 def test_a_state_folder_that_is_in_the_way_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
-    with pytest.raises(turn.TurnError, match="cannot be opened"):
-        turn.take_turn(SITE)
+    with pytest.raises(run_lock.RunLockError, match="cannot be opened"):
+        run_lock.take_run_lock(SITE)
 
 
 def test_labs_and_homes_have_turns_of_their_own_and_clones_of_one_home_do_not() -> None:
@@ -152,10 +154,10 @@ def test_labs_and_homes_have_turns_of_their_own_and_clones_of_one_home_do_not() 
         )
     )
     home = SITE.model_copy(update={"lab": None, "router": SITE.router.model_copy(update={"api_host": "a/../b"})})
-    paths = {turn.lock_path(site) for site in (SITE, other, home)}
+    paths = {run_lock.lock_path(site) for site in (SITE, other, home)}
     assert len(paths) == 3
-    assert {path.parent for path in paths} == {turn.lock_path(SITE).parent}
-    assert turn.lock_path(replace_inventory(SITE)) == turn.lock_path(SITE)
+    assert {path.parent for path in paths} == {run_lock.lock_path(SITE).parent}
+    assert run_lock.lock_path(replace_inventory(SITE)) == run_lock.lock_path(SITE)
 
 
 def replace_inventory(site: Site) -> Site:
@@ -185,16 +187,16 @@ def test_plain_pyinfra_takes_the_turn_too(file: str, tmp_path: Path) -> None:
 
 TWICE = """
 import subprocess, sys, time
-import anycastlab.turn as turn
+import anycastlab.run_lock as run_lock
 from anycastlab.errors import AnycastlabError
 from tests.unit.site.test_load import build, lab
 if len(sys.argv) == 1:
-    turn.take_turn(build(lab()))
+    run_lock.take_run_lock(build(lab()))
     print("taken", flush=True)
     subprocess.run([sys.executable, "-c", sys.orig_argv[2], "second"])
 else:
     try:
-        turn.take_turn(build(lab()))
+        run_lock.take_run_lock(build(lab()))
         print("taken twice", flush=True)
     except AnycastlabError as error:
         print(error, flush=True)

@@ -40,7 +40,7 @@ def _families(site: Site) -> Iterator[_Family]:
         yield _Family(" over IPv6", str(site.service.prefix6), lambda node: str(node.address6))
 
 
-def judge(site: Site, observation: Observation, multipath: bool, required: Collection[str]) -> Iterator[Finding]:
+def assess(site: Site, observation: Observation, multipath: bool, required: Collection[str]) -> Iterator[Finding]:
     """All findings about one observation. Pure."""
     families = list(_families(site))
     for node in site.nodes:

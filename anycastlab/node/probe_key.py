@@ -10,7 +10,7 @@ import secrets
 import time
 from pathlib import Path
 
-from anycastlab import private_file
+from anycastlab import private_file, stored
 from anycastlab.node import timing
 from anycastlab.node.errors import NodeError
 from anycastlab.paths import state_dir
@@ -55,15 +55,13 @@ def key_file(site: Site) -> Path:
 def _read(path: Path) -> tuple[seal.Key, ...]:
     """Empty where there is no file yet. A damaged one is not replaced in silence: nodes may have what it was."""
     try:
-        with path.open("rb") as file:
-            return seal.parse(file.read(seal.MOST_FILE + 1).decode("ascii"))
+        return seal.parse(stored.read_text(path, seal.MOST_FILE))
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise NodeError(f"The probes' key {path} cannot be read: {error.strerror}.", "Correct its owner.") from None
-    except (seal.BadKeyFile, UnicodeDecodeError) as error:
-        why = error if isinstance(error, seal.BadKeyFile) else "it is no text"
+    except (seal.BadKeyFile, stored.Damaged) as error:
         raise NodeError(
-            f"The probes' key {path} is damaged: {why}.",
+            f"The probes' key {path} is damaged: {error}.",
             "Restore it, or remove it; then the next deploy makes a new one and gives it to all nodes.",
         ) from None

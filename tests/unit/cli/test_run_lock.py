@@ -98,6 +98,14 @@ def test_a_process_takes_its_turn_once_and_others_wait_until_it_ends() -> None:
         os.close(handle)
 
 
+@pytest.mark.parametrize("said", ["soon", "-1", "nan", "1e9", ""])
+def test_a_wait_that_is_no_time_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str) -> None:
+    monkeypatch.setenv("ANYCASTLAB_STATE", str(tmp_path))
+    monkeypatch.setenv(run_lock.WAIT_VARIABLE, said)
+    with pytest.raises(run_lock.RunLockError, match=r"ANYCASTLAB_RUN_LOCK_WAIT_S is .*: it must be seconds"):
+        run_lock.share_run_lock(SITE.model_copy(update={"lab": "other"}))
+
+
 def test_whoever_is_told_to_wait_gets_the_turn_when_the_other_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     first = other_process(1)
     assert first.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,11 @@ def test_one_that_ends_soon_is_made_anew_with_the_same_key(state: Path) -> None:
 @pytest.mark.parametrize("text", ["", "x", "ü", "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
 def test_what_is_no_certificate_with_its_key_is_made_anew(state: Path, text: str) -> None:
     (state / "dns-over-tls-10.1.9.53.pem").write_text(text)
+    assert addresses(made(home())) == {"10.1.9.53", "10.1.2.11", "10.1.2.13"}
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(state: Path) -> None:
+    os.mkfifo(state / "dns-over-tls-10.1.9.53.pem")
     assert addresses(made(home())) == {"10.1.9.53", "10.1.2.11", "10.1.2.13"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def test_a_dry_run_makes_none() -> None:
 def test_a_password_that_bcrypt_would_cut_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(credentials.VARIABLE, "ä" * 40)
     with pytest.raises(NodeError, match="longer than 72 bytes"):
+        credentials.adguard_password(create=True)
+
+
+def test_a_password_that_nobody_can_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(credentials.VARIABLE, "two\nlines")
+    with pytest.raises(NodeError, match="ANYCASTLAB_ADGUARD_PASSWORD has characters that nobody can type"):
+        credentials.adguard_password(create=True)
+
+
+def test_a_pipe_in_the_place_of_the_password_does_not_hold_anybody_up() -> None:
+    path = credentials.password_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(NodeError, match="is empty or damaged"):
         credentials.adguard_password(create=True)
 
 

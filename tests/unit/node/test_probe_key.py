@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -73,6 +74,14 @@ def test_a_damaged_one_is_refused_and_stays(content: bytes, renew: bool) -> None
     with pytest.raises(NodeError, match=r"The probes' key .* is damaged: .*\."):
         probe_key.for_site(SITE, create=True, renew=renew)
     assert path.read_bytes() == content
+
+
+def test_a_pipe_in_its_place_holds_nobody_up() -> None:
+    path = probe_key.key_file(SITE)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    with pytest.raises(NodeError, match="is damaged: it is no regular file"):
+        probe_key.for_site(SITE, create=True)
 
 
 def test_a_folder_that_is_in_the_way_is_one_sentence(tmp_path: Path) -> None:

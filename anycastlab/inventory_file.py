@@ -99,6 +99,8 @@ def _refuse_settings(given: Mapping[str, Any], deploys: bool) -> None:
 
 
 def _refuse_missing_programs(nodes: Iterable[Any]) -> None:
+    from anycastlab.limit import label
+
     for node in nodes:
         source = str(node.data.get("adguardhome_source") or "")
         path = Path(source.removeprefix(_PROGRAM_OF_A_PERSON))
@@ -106,7 +108,7 @@ def _refuse_missing_programs(nodes: Iterable[Any]) -> None:
             continue
         if not path.is_file():
             raise InventoryFileError(
-                f"adguardhome_source of {node.name} names {path}, and there is no such file.", NOTHING_CHANGED
+                f"adguardhome_source of {label(node)} names {path}, and there is no such file.", NOTHING_CHANGED
             )
 
 

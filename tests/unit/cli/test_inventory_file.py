@@ -133,7 +133,7 @@ REFUSED = {
     "a program that is not there": (
         ("deploy.py", "--dry", "--data", "adguardhome_source=file:/nonexistent"),
         "",
-        "adguardhome_source of 192.0.2.11 names /nonexistent, and there is no such file.",
+        "adguardhome_source of node01 names /nonexistent, and there is no such file.",
     ),
     "an exclusion": (
         ("deploy.py", "--dry", "--exclude", "nosuch"),

@@ -1,6 +1,6 @@
 """Every file of a node, against golden copies: routed with AdGuard Home, flat and IPv6 with unbound.
 
-The golden copies are read by a person when they change: `ANYCASTLAB_WRITE_GOLDEN=1 pytest tests/unit/node` writes them.
+The golden copies are read by a person when they change: `UPDATE_GOLDEN=1 pytest tests/unit/node` writes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anycastlab.site.upstreams import UpstreamError
 from tests.unit.node.homes import home
 
 GOLDEN = Path(__file__).parent / "golden"
-WRITE = "ANYCASTLAB_WRITE_GOLDEN"
+WRITE = "UPDATE_GOLDEN"
 # Other packages' texts: their own tests pin them.
 OTHERS = ("/etc/systemd/system/anycastlab-", "/etc/sysusers.d/anycastlab.conf", layout.PROBE_PROGRAM)
 

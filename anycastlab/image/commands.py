@@ -100,6 +100,15 @@ def contained(command: list[str], *, root: bool) -> list[str]:
     return ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", _KILL_ALL, "sh", *command]
 
 
+_PACK_AND_DRAIN = 'setpriv --pdeathsig KILL -- "$@" && exec cat >/dev/null'
+"""Runs its arguments, then takes what is left of the input.
+
+sqfstar ends at the archive's end marker, and tar pads an archive to 10 KiB after it. mmdebstrap passes that padding on
+in pieces of 1 KiB: were nobody left to read them (on a busy machine sqfstar is the quicker one), it would call its
+archive broken, and end its own process group by SIGHUP, although the image is whole.
+"""
+
+
 def squash_command(target: Path) -> list[str]:
     """sqfstar reads the tar while it is being written, on all processors. It ignores the root directory's own entry:
     its mode has to be given, or `/` is open to everyone.
@@ -108,7 +117,7 @@ def squash_command(target: Path) -> list[str]:
     lower level.
     """
     sqfstar = ["sqfstar", "-comp", "lz4", "-root-mode", "755", "-quiet", "-no-progress", str(target)]
-    return ["setpriv", "--pdeathsig", "KILL", "--", *sqfstar]
+    return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _PACK_AND_DRAIN, "sh", *sqfstar]
 
 
 def apt_options(proxies: dict[str, str]) -> str:

@@ -76,7 +76,7 @@ def explain(outcome: Outcome, definition: ImageDefinition, log: Path) -> ImageEr
 
 
 def _how_they_ended(outcome: Outcome) -> str:
-    """Both exit codes and the last words. When sqfstar ends first, mmdebstrap ends its own process group by SIGHUP."""
+    """Both exit codes and the last words. Where sqfstar fails, mmdebstrap ends its own process group by SIGHUP."""
     ends = f"mmdebstrap ended with {outcome.producer_exit}, sqfstar with {outcome.consumer_exit}"
     last = outcome.last_lines[-1].strip() if outcome.last_lines else ""
     return f"{ends}; the last line was `{last}`" if last else ends

@@ -19,9 +19,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The probe's cases are in a module of their own, which two test modules run.
 pytest.register_assert_rewrite("tests.lab.probe_cases")
 
-# A shared machine may pause any test; how long one example takes says nothing.
-settings.register_profile("shared", deadline=None)
-settings.load_profile("shared")
+# A shared machine may pause any test; how long one example takes says nothing. Every run draws other examples, so a few
+# each time find what many would find at once. `--hypothesis-profile=thorough` is for whoever changed what is tried.
+settings.register_profile("shared", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=300)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("shared")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -157,8 +157,8 @@ def script(node: Node, service: Service, removal: Removal) -> str:
     beside = [shlex.quote(f"{path}{FRESH}") for path in (*removal.delete, *removal.restore)]
     lines += [f"must rm -f -- {' '.join(beside)}"] if beside else []
     lines.append("must systemctl daemon-reload")
-    for unit in removal.restarts:  # not every machine has each of them
-        lines += [f"! systemctl cat -- {unit} >/dev/null 2>&1 || must systemctl try-restart {unit}"]
+    # Not every machine has each of them.
+    lines += [f"! systemctl cat -- {it} >/dev/null 2>&1 || must systemctl try-restart {it}" for it in removal.restarts]
     lines += [f"sysctl -qw {shlex.quote(f'{key}={value}')} 2>/dev/null || true" for key, value in removal.settings]
     for name, unit in removal.units:
         if unit.enabled or unit.active:

@@ -1,11 +1,10 @@
 """Every file of a node, against golden copies: routed with AdGuard Home, flat and IPv6 with unbound.
 
-The golden copies are read by a person when they change: `UPDATE_GOLDEN=1 pytest tests/unit/node` writes them.
+The golden copies are read by a person when they change (see `tests.golden`).
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -18,10 +17,10 @@ from anycastlab.node.render import Certificate, Machine
 from anycastlab.probe import config as probe_config
 from anycastlab.site import Bfd, Bgp, Service, Site
 from anycastlab.site.upstreams import UpstreamError
+from tests import golden
 from tests.unit.node.homes import home
 
 GOLDEN = Path(__file__).parent / "golden"
-WRITE = "UPDATE_GOLDEN"
 # Other packages' texts: their own tests pin them.
 OTHERS = ("/etc/systemd/system/anycastlab-", "/etc/sysusers.d/anycastlab.conf", layout.PROBE_PROGRAM)
 
@@ -42,11 +41,7 @@ def twin() -> Site:
 
 
 def compare(folder: str, path: str, text: str) -> None:
-    golden = GOLDEN / folder / path.lstrip("/").replace("/", "_")
-    if os.environ.get(WRITE):
-        golden.parent.mkdir(parents=True, exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8"), f"differs from {golden}; see {WRITE}"
+    golden.compare(GOLDEN / folder / path.lstrip("/").replace("/", "_"), text)
 
 
 @pytest.mark.parametrize(

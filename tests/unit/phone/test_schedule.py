@@ -33,7 +33,7 @@ def test_another_nonce_keeps_the_order_and_renews_what_must_not_be_cached() -> N
     assert len(uncached[0]) == 40  # every one of them new
 
 
-@given(st.floats(0.5, 5000), st.floats(0.01, 3), st.integers())
+@given(st.floats(0.5, 5000), st.floats(0.01, 0.3), st.integers())
 def test_times_are_even_and_fill_the_duration(rate: float, duration_s: float, seed: int) -> None:
     questions = make(replace(LAB, rate=rate, duration_s=duration_s, seed=seed))
 

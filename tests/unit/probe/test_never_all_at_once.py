@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anycastlab.probe.decision import OF_SYMPTOM, Cause
@@ -57,7 +57,6 @@ def only(name: str, question: str, outcome: Outcome, latency: float = 0.002) -> 
 
 
 @given(seed=seeds, count=counts, loss=st.sampled_from([0.0, 0.2, 0.6, 1.0]), lie=st.sampled_from([0.0, 0.5, 1.0]))
-@settings(max_examples=150, deadline=None)
 def test_no_sequence_of_results_withdraws_the_last_node(seed: int, count: int, loss: float, lie: float) -> None:
     # Given a home that serves, with lossy messages and peers' resolvers whose direct answers may be untrue
     world = World(count, seed, loss)
@@ -75,7 +74,6 @@ def test_no_sequence_of_results_withdraws_the_last_node(seed: int, count: int, l
 
 
 @given(seed=seeds, loss=st.sampled_from([0.0, 0.3]))
-@settings(max_examples=60, deadline=None)
 def test_nodes_that_are_out_for_a_shareable_cause_come_back_when_the_others_die(seed: int, loss: float) -> None:
     world = World(3, seed, loss)
     world.run(START_S)
@@ -105,7 +103,6 @@ def test_nodes_that_are_out_for_a_shareable_cause_come_back_when_the_others_die(
 
 
 @given(seed=seeds, count=st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
 def test_route_changes_are_bounded(seed: int, count: int) -> None:
     world = World(count, seed)
     world.weather = chaos(seed)
@@ -118,7 +115,6 @@ def test_route_changes_are_bounded(seed: int, count: int) -> None:
 
 
 @given(seed=seeds, count=counts)
-@settings(max_examples=30, deadline=None)
 def test_every_node_is_back_once_everything_answers_again(seed: int, count: int) -> None:
     # Given any history
     world = World(count, seed, loss=0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,10 +31,16 @@ def freeze() -> Run:
     return samples.run("freeze", "Freeze the serving node", "node01 frozen", samples.Home(dead=("node01",)))
 
 
+@pytest.fixture(scope="module")
+def written(freeze: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("written") / "run-1"
+    run.write(freeze, path)
+    return path
+
+
 @pytest.fixture
-def folder(freeze: Run, tmp_path: Path) -> Path:
-    run.write(freeze, tmp_path / "run-1")
-    return tmp_path / "run-1"
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "run-1")
 
 
 def edit_lines(path: Path, edit: Callable[[Lines], Lines | None]) -> None:
@@ -249,15 +256,21 @@ def edit_document(folder: Path, edit: Callable[[dict[str, Any]], object]) -> Non
     (folder / run.RUN_FILE).write_text(json.dumps(document))
 
 
-@pytest.fixture
-def failed(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written_failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `freeze`, which loses names for longer than was allowed."""
     made = samples.run(
         "freeze", "Freeze the serving node", "node01 frozen", samples.Home(dead=("node01",)),
         expect=NO_OUTAGE, verdict=Verdict.FAILED, reason="Felt outage 2.9 s; at most 0.1 s may be.",
     )  # fmt: skip
-    run.write(made, tmp_path / "run-1")
-    return tmp_path / "run-1"
+    path = tmp_path_factory.mktemp("failed") / "run-1"
+    run.write(made, path)
+    return path
+
+
+@pytest.fixture
+def failed(written_failed: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written_failed, tmp_path / "run-1")
 
 
 def test_a_failed_run_is_read_as_failed(failed: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from ipaddress import IPv4Interface
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from anycastlab.routeros.row import MENUS, Row
 from anycastlab.routeros.rows import Device, check, desired_rows
 from anycastlab.routeros.version import capabilities
 from anycastlab.site.model import Site
+from tests import golden
 from tests.unit.routeros.support import make_site
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,12 +30,8 @@ def rows(version: str = "7.22.3", addresses: tuple[str, ...] = (), **changes: ob
 
 @pytest.mark.parametrize("version", ["7.16.2", "7.19.6", "7.20.8 (long-term)", "7.22.3", "7.24"])
 def test_the_plan_for_a_fresh_router_is_the_golden_one(version: str) -> None:
-    """`UPDATE_GOLDEN=1 pytest` writes them anew; read the diff before committing it."""
     text = render_text(plan_site(make_site(nodes=2), fresh(version, "192.0.2.1")).plan, "192.0.2.1") + "\n"
-    path = GOLDEN / f"{version.split()[0]}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    golden.compare(GOLDEN / f"{version.split()[0]}.txt", text)
 
 
 def test_a_drifted_router_is_the_golden_plan() -> None:
@@ -57,10 +53,7 @@ def test_a_drifted_router_is_the_golden_plan() -> None:
     planned = plan_site(site, Reading("7.22.3", menus, (), "192.0.2.1"))
     assert reading.menus.keys() >= menus.keys() - {"/ipv6/firewall/filter"}
     text = render_text(planned.plan, "192.0.2.1") + "\n"
-    path = GOLDEN / "drifted.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    golden.compare(GOLDEN / "drifted.txt", text)
     assert "geheim" not in text
     assert "alt" not in str(render_json(planned.plan)["changes"]).replace("default", "")
 
